@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any, Required, Unpack
 
@@ -14,18 +13,15 @@ from returns.result import Failure, Result, Success
 from typing_extensions import TypedDict
 
 from reactive_agents.core.errors import ServiceFailed
-from reactive_agents.core.events import ExecutionPhaseFailed, TaskFailed
+from reactive_agents.core.events import ExecutionPhaseFailed
 from reactive_agents.core.ids import CallId
 from reactive_agents.core.json import JsonObject
 from reactive_agents.core.messages import ToolCall
 from reactive_agents.core.results import ReasoningStatus
-from reactive_agents.core.run_record import AUDITED, END_AUDITED, RecordedRun, RunEntry
 from reactive_agents.core.texts import shortened
 from reactive_agents.effects import attempt_foreign, spawn_on_this_loop, to_the_end
 from reactive_agents.engine.context import ExecutionContext
 from reactive_agents.engine.lifecycle import DONE, publish_failure
-from reactive_agents.engine.recorded_answers import OWED, data_of, recorded_outcome
-from reactive_agents.engine.run_journal import ORDER
 from reactive_agents.engine.services import EngineServices
 from reactive_agents.kernel.service_calls import call_outside_record, once
 from reactive_agents.ports import AuditLog
@@ -182,34 +178,6 @@ async def audit_start(services: EngineServices) -> Result[None, RuntimeErrors]:
     return DONE
 
 
-def cancellation_entries(run: RecordedRun, entries: Mapping[str, RunEntry]) -> dict[str, AuditEntry]:
-    """Return the audit entries of a run that was cancelled without its agent.
-
-    Each has the key under which the record notes that it is entered. Returns none if the end of the run is
-    entered, or was noted by the run itself.
-
-    Args:
-        entries: those of the run by their keys.
-    """
-    outcome = recorded_outcome(run)
-    noted = (data_of(each).get("entry") for key, each in entries.items() if key.startswith(f"{OWED}audit:"))
-    has_end = any(isinstance(each, dict) and each.get("action") == "run" for each in noted)
-    if run.status != "cancelled" or not isinstance(outcome, Failure) or has_end or AUDITED not in entries:
-        return {}
-    from reactive_agents.core.governance import AuditEntry, signed  # of agents with an audit log
-
-    failed: TaskFailed = outcome.failure()
-    ids = run.run_id, run.task.id, run.agent_id
-    orders = [each for key, each in entries.items() if key.startswith(f"{ORDER}cancel ")]
-    given = data_of(orders[0]) if orders else {"by": "the end of its caller"}
-    detail = f"{_DONE['cancel']} {signed('', str(given.get('by', '')))}."
-    cancelled = AuditEntry(*ids, "cancel", None, detail, orders[0].at if orders else failed.at)
-    ended = AuditEntry(*ids, "run", "failed", failed.error.message, failed.at)
-    found = {_CANCEL_AUDITED: cancelled, END_AUDITED: ended}
-    return {key: each for key, each in found.items() if key not in entries}
-
-
-_CANCEL_AUDITED = "audit.cancel1"
 _DONE = {"cancel": "Cancelled", "stop": "Stopped", "pause": "Paused", "resume": "Resumed"}
 
 

@@ -29,6 +29,7 @@ from reactive_agents.core.json import JsonObject
 from reactive_agents.core.model_settings import NO_SETTINGS
 from reactive_agents.core.run_record import (
     AUDITED,
+    END_AUDITED,
     OwedStore,
     RecordedRun,
     RunClaim,
@@ -38,7 +39,7 @@ from reactive_agents.core.run_record import (
 )
 from reactive_agents.core.tasks import AgentResult, Task, TaskResult, TaskResultMetadata
 from reactive_agents.effects import BRANCH, attempt, to_the_end
-from reactive_agents.engine.audit import append_to, cancellation_entries
+from reactive_agents.engine.audit import append_to
 from reactive_agents.engine.context import CALLER, RunStopped
 from reactive_agents.engine.memory import store_owed
 from reactive_agents.engine.pipeline import open_services
@@ -60,6 +61,7 @@ from reactive_agents.engine.run_journal import (
     ACCEPTED,
     FIRST_WAIT_S,
     LONGEST_WAIT_S,
+    ORDER,
     PLACE,
     RecordedEntries,
     ReplayEnded,
@@ -84,6 +86,7 @@ from reactive_agents.ports import Clock, CostTracker, EventHandler, RunRecord, S
 if TYPE_CHECKING:
     from reactive_agents.core.conversation import SessionTurn
     from reactive_agents.core.events import AgentEvent
+    from reactive_agents.core.governance import AuditEntry
     from reactive_agents.core.settings import RunSettings
     from reactive_agents.engine.services import AgentEngine, EnginePorts
     from reactive_agents.kernel.events import EventReader
@@ -91,6 +94,8 @@ if TYPE_CHECKING:
 
 
 _log = logging.getLogger("reactive_agents")
+_CANCEL_AUDITED = "audit.cancel1"
+"""The key of the entry that a cancellation without the agent is in its audit log."""
 
 
 async def conduct_durably(
@@ -729,7 +734,7 @@ async def _written(ports: EnginePorts, record: RunRecord, claim: RunClaim) -> tu
         for key, entry in own.items()
         if key.startswith(OWED) and not key.endswith("=") and f"{key}=" not in own
     ]
-    for key, each in cancellation_entries(run, own).items():
+    for key, each in _cancellation_entries(run, own).items():
         owed.append((key, "audit", {"entry": encode(each)}))
     left: dict[OwedStore, None] = {}
     for key, store, body in owed:
@@ -743,6 +748,33 @@ async def _written(ports: EnginePorts, record: RunRecord, claim: RunClaim) -> tu
         noted = RunEntry(key, "service", ports.clock.now(), "{}")
         await ask_record(record, RunRecord.append, None, run.run_id, claim.holder, noted)
     return tuple(left)
+
+
+def _cancellation_entries(run: RecordedRun, entries: Mapping[str, RunEntry]) -> dict[str, AuditEntry]:
+    """Return the audit entries of a run that was cancelled without its agent.
+
+    Each has the key under which the record notes that it is entered. Returns none if the end of the run is
+    entered, or was noted by the run itself.
+
+    Args:
+        entries: those of the run by their keys.
+    """
+    outcome = recorded_outcome(run)
+    noted = (data_of(each).get("entry") for key, each in entries.items() if key.startswith(f"{OWED}audit:"))
+    has_end = any(isinstance(each, dict) and each.get("action") == "run" for each in noted)
+    if run.status != "cancelled" or not isinstance(outcome, Failure) or has_end or AUDITED not in entries:
+        return {}
+    from reactive_agents.core.governance import AuditEntry, signed  # of agents with an audit log
+
+    failed: TaskFailed = outcome.failure()
+    ids = run.run_id, run.task.id, run.agent_id
+    orders = [each for key, each in entries.items() if key.startswith(f"{ORDER}cancel ")]
+    given = data_of(orders[0]) if orders else {"by": "the end of its caller"}
+    detail = f"Cancelled {signed('', str(given.get('by', '')))}."
+    cancelled = AuditEntry(*ids, "cancel", None, detail, orders[0].at if orders else failed.at)
+    ended = AuditEntry(*ids, "run", "failed", failed.error.message, failed.at)
+    found = {_CANCEL_AUDITED: cancelled, END_AUDITED: ended}
+    return {key: each for key, each in found.items() if key not in entries}
 
 
 async def _write_owed(
