@@ -729,7 +729,7 @@ async def _written(ports: EnginePorts, record: RunRecord, claim: RunClaim) -> tu
         _log.warning("The run %s is still not in: %s. %s", run.run_id, ", ".join(run.owes), read.failure())
         return run.owes
     own = {each.key: each for each in read.unwrap() if each.number > run.origin_entries}
-    owed = [
+    owed: list[tuple[str, OwedStore, JsonObject]] = [
         (f"{key}=", store_of(entry), data_of(entry))
         for key, entry in own.items()
         if key.startswith(OWED) and not key.endswith("=") and f"{key}=" not in own
