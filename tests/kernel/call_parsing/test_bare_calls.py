@@ -27,6 +27,15 @@ def test_what_is_an_example_or_unknown_does_not_hide_the_call_behind_it(text: st
     assert calls(text) == [("clock", {"zone": "b"})]
 
 
+@pytest.mark.parametrize("form", ["{}", "Now I look.\n{}", "<tool_call>{}</tool_call>", "<|python_tag|>{}"])
+def test_a_list_of_calls_is_read_if_it_has_nothing_else(form: str) -> None:
+    assert calls(form.format("[clock(zone='a'), clock(zone='b')]")) == [
+        ("clock", {"zone": "a"}),
+        ("clock", {"zone": "b"}),
+    ]
+    assert calls(form.format("[clock(zone='a'), 'b']")) == []
+
+
 @pytest.mark.parametrize(
     ("arguments", "read"),
     [
