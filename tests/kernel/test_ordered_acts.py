@@ -7,6 +7,7 @@ import pytest
 from reactive_agents.core.json import JsonObject
 from reactive_agents.core.tools import Risk, ToolDefinition
 from reactive_agents.kernel import ordered_acts
+from reactive_agents.kernel.clauses import takes_named
 from reactive_agents.kernel.ordered_acts import (
     CompletedCall,
     act_left,
@@ -892,6 +893,13 @@ def test_an_order_is_not_done_by_an_answer_that_repeats_it(task: str, text: str,
 @pytest.mark.parametrize(("task", "text", "call"), NOT_CLAIMED)
 def test_an_answer_that_tells_more_or_is_to_no_order_claims_nothing(task: str, text: str, call: str) -> None:
     assert _left(task, text, call) == ()
+
+
+def test_what_a_tool_takes_is_known_by_its_parameters_too() -> None:
+    takes_file = ToolDefinition("keep", "Keep it.", {"properties": {"path": {}}})
+    assert takes_named(takes_file, "Keep it in notes.txt.")
+    assert not takes_named(takes_file, "Keep it for mia@x.org.")
+    assert not takes_named(ToolDefinition("keep", "Keep it.", {}), "Keep it in notes.txt.")
 
 
 def test_an_act_beside_another_one_is_left() -> None:
