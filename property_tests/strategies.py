@@ -20,6 +20,7 @@ from hypothesis.strategies import SearchStrategy
 
 import reactive_agents.core
 from reactive_agents.core.events import AgentEvent
+from reactive_agents.core.governance import HandoffInfo
 from reactive_agents.core.json import Json
 from reactive_agents.core.model_settings import Unset
 from reactive_agents.core.persistent import PersistentList, PersistentMap, PersistentSet
@@ -46,7 +47,7 @@ def core_modules() -> tuple[ModuleType, ...]:
     return tuple(importlib.import_module(each.name) for each in found)
 
 
-LIVE = (RunContext, ContextFunction, DepsFunction, ToolScope)
+LIVE = (RunContext, ContextFunction, DepsFunction, HandoffInfo, ToolScope)
 """Classes that hold live objects of a program, and are never written."""
 
 

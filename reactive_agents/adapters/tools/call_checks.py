@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import logging
 from asyncio import CancelledError
 from collections.abc import Mapping, Sequence
@@ -14,7 +13,13 @@ import anyio
 import attrs
 from returns.result import Failure, Result, Success
 
-from reactive_agents.adapters.tools.json_value import as_text, to_json_value
+from reactive_agents.adapters.tools.json_value import (
+    SHOWN_CHARS,
+    as_text,
+    first_problems,
+    shorten,
+    to_json_value,
+)
 from reactive_agents.adapters.tools.schema import ArgumentSchema
 from reactive_agents.core.errors import ArgumentProblem, InvalidToolArguments, ToolNotApproved
 from reactive_agents.core.governance import ApprovalDecision, ApprovalRequest, ArgumentsCheck
@@ -31,8 +36,6 @@ if TYPE_CHECKING:
     from pydantic_core import ErrorDetails
 
 _log = logging.getLogger("reactive_agents")
-_SHOWN_CHARS = 80
-_SHOWN_PROBLEMS = 10
 
 
 def convert_arguments(
@@ -120,13 +123,8 @@ def malformed_arguments(tool_name: str, text: str) -> InvalidToolArguments:
     hint = ": it breaks off; send less in one call" if breaks_off else ""
     expected = f"a JSON object (this text could not be read as JSON{hint})"
     return InvalidToolArguments(
-        tool_name, (ArgumentProblem("arguments", shortened(text, _SHOWN_CHARS), expected),)
+        tool_name, (ArgumentProblem("arguments", shortened(text, SHOWN_CHARS), expected),)
     )
-
-
-def shorten(value: object) -> str:
-    """Return the value as JSON text of at most 80 characters."""
-    return shortened(json.dumps(to_json_value(value), ensure_ascii=False), _SHOWN_CHARS)
 
 
 def _problems(
@@ -145,14 +143,6 @@ def _problems(
         else:
             found[path] = ArgumentProblem(path, got, expected)
     return first_problems(tuple(found.values()))
-
-
-def first_problems(problems: tuple[ArgumentProblem, ...]) -> tuple[ArgumentProblem, ...]:
-    """Return the first ten problems, and how many more there are."""
-    if len(problems) <= _SHOWN_PROBLEMS:
-        return problems
-    more = f"{len(problems) - _SHOWN_PROBLEMS} more problems"
-    return (*problems[:_SHOWN_PROBLEMS], ArgumentProblem("further arguments", more, "valid values"))
 
 
 def _expected(detail: ErrorDetails, schema: ArgumentSchema) -> str:

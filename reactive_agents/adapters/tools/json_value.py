@@ -1,4 +1,4 @@
-"""Conversion of a tool's return value to JSON."""
+"""Conversion of a tool's return value to JSON, and values as errors show them."""
 
 from __future__ import annotations
 
@@ -16,8 +16,12 @@ import attrs
 from returns.maybe import Maybe
 
 from reactive_agents.core.content import CONTENT_TYPES
+from reactive_agents.core.errors import ArgumentProblem
 from reactive_agents.core.json import Json, without_surrogates
+from reactive_agents.core.texts import shortened
 
+SHOWN_CHARS = 80
+_SHOWN_PROBLEMS = 10
 _MAX_DEPTH = 100
 _MAX_ITEMS = 1_000_000
 _SMALL = 2**63  # integers below this work with every JSON reader and with Python's limit on digits
@@ -139,3 +143,16 @@ _CONVERSIONS: tuple[_Conversion, ...] = (
     (_has("tolist"), lambda value, parents: _convert(value.tolist(), parents)),
     (lambda value: isinstance(value, Collection) and len(value) <= _MAX_ITEMS, _collection),
 )
+
+
+def shorten(value: object) -> str:
+    """Return the value as JSON text of at most 80 characters."""
+    return shortened(json.dumps(to_json_value(value), ensure_ascii=False), SHOWN_CHARS)
+
+
+def first_problems(problems: tuple[ArgumentProblem, ...]) -> tuple[ArgumentProblem, ...]:
+    """Return the first ten problems, and how many more there are."""
+    if len(problems) <= _SHOWN_PROBLEMS:
+        return problems
+    more = f"{len(problems) - _SHOWN_PROBLEMS} more problems"
+    return (*problems[:_SHOWN_PROBLEMS], ArgumentProblem("further arguments", more, "valid values"))

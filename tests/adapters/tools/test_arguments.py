@@ -8,8 +8,9 @@ from typing import Annotated, Any
 import pytest
 from pydantic import AfterValidator, Field
 
-from reactive_agents.adapters.tools.call_checks import convert_arguments, malformed_arguments, shorten
+from reactive_agents.adapters.tools.call_checks import convert_arguments, malformed_arguments
 from reactive_agents.adapters.tools.decorator import tool
+from reactive_agents.adapters.tools.json_value import shorten
 from reactive_agents.core.errors import ArgumentProblem
 from reactive_agents.core.json import JsonObject
 

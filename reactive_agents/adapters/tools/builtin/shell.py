@@ -11,8 +11,8 @@ from typing import Annotated, Any, TypedDict
 
 from returns.result import Failure, Result, Success
 
-from reactive_agents.adapters.tools.call_checks import shorten
 from reactive_agents.adapters.tools.decorator import Tool, tool
+from reactive_agents.adapters.tools.json_value import shorten
 from reactive_agents.adapters.tools.process_tree import MOST_BYTES, run_program
 from reactive_agents.core.errors import ArgumentProblem, InvalidToolArguments, ToolErrors, ToolFailed
 from reactive_agents.core.json import without_surrogates

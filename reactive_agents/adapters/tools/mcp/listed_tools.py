@@ -18,8 +18,7 @@ from urllib.parse import unquote
 from attrs import define, field, frozen
 from returns.result import Failure, Result, Success
 
-from reactive_agents.adapters.tools.call_checks import first_problems, shorten
-from reactive_agents.adapters.tools.json_value import as_text, to_json_value
+from reactive_agents.adapters.tools.json_value import as_text, first_problems, shorten, to_json_value
 from reactive_agents.adapters.tools.mcp.server import McpServer, read_as, shown
 from reactive_agents.adapters.tools.signature import prefixed_name, valid_name
 from reactive_agents.core.errors import ArgumentProblem, InvalidToolArguments
