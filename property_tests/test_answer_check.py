@@ -9,6 +9,7 @@ from types import FrameType
 from typing import Any
 
 import anyio
+import pytest
 from attrs import evolve
 from hypothesis import assume, example, given
 from hypothesis import strategies as st
@@ -110,6 +111,11 @@ def test_more_results_never_make_a_total_or_share_unsupported(
     assert set(unsupported_figures(text, Seen(task, (*results, more)))) <= set(before)
     if text == f"{sum(found):.2f} kg":
         assert not before
+
+
+@pytest.mark.parametrize("more", ["", "10\n11\n12\n13\n14\n1.250"])
+def test_a_share_of_the_first_results_is_supported_beside_any_further_ones(more: str) -> None:
+    assert unsupported_figures("54.9 percent", Seen("List them.", ("21\n0\n138\n147", more))) == ()
 
 
 @given(st.sampled_from(["?", ":", "…", "..."]), texts, seens)

@@ -533,7 +533,10 @@ class ReactiveAgent(Generic[R, D]):
         ready, changes = value_or_raise(self._run_of(task, dict(options), queued=True))
         check_queued(queue, priority, delay_s, live=live_options(options))
         runs, clock = self.runs, self.container.core.clock()
-        run_id = changes.run_id or RunId(submitted_id() or self.container.core.ids().new())
+        own_id, is_replay = submitted_id()
+        run_id = changes.run_id or RunId(own_id or self.container.core.ids().new())
+        if is_replay:
+            return run_id
         due = clock.now() + timedelta(seconds=delay_s) if delay_s else None  # not by a clock that is set back
         submitted = await runs.submit(queued_run(ready, run_id, queue=queue, priority=priority, due=due))
         runs.ensure_worker(queue)

@@ -116,11 +116,7 @@ def _skill_in(folder: Path, found_in: Path) -> Result[Skill, InvalidConfig]:
         return _wrong(place, "a text that begins with front matter between lines of '---'")
     try:
         fields: Any = yaml.safe_load(front_matter[1])
-    except (
-        yaml.YAMLError,
-        ValueError,
-        RecursionError,
-    ) as error:  # a date may be a ValueError
+    except Exception as error:  # noqa: BLE001 - a value of a wrong type raises nearly anything
         return _wrong(place, f"front matter in YAML ({one_line(str(error))})")
     given = fields if isinstance(fields, dict) else {}
     name, description = given.get("name"), given.get("description")
@@ -169,7 +165,7 @@ def _other_files(folder: Path) -> Iterator[str]:
 
 
 def _shown(value: object) -> str:
-    return shortened(repr(value), 80)
+    return shortened(repr(value), 80) if isinstance(value, str) else type(value).__name__  # it may be huge
 
 
 def _wrong(place: object, expected: str) -> Failure[InvalidConfig]:

@@ -12,7 +12,7 @@ from __future__ import annotations
 import re
 from bisect import bisect_left
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
-from itertools import accumulate, islice, pairwise
+from itertools import accumulate, islice, pairwise, takewhile
 
 from reactive_agents.core.languages import alternatives, by_language, word_set
 from reactive_agents.core.values import lazy_pattern
@@ -233,16 +233,19 @@ class KnownNumbers:
 
     def supports_share(self, figure: str) -> bool:
         """Return whether a percentage was seen, or is a share or change of others."""
-        numbers = list(self.numbers)
-        if len(numbers) > MOST_SUMMED or not NUMBER.fullmatch(figure):
+        if not NUMBER.fullmatch(figure):
             return self.supports(figure)
-        # the first so many of all, since further results do not make a share wrong
-        sums = {*numbers, *(a + b for a in numbers for b in numbers), *accumulate(self._every)}
+        # of the first, and of the first so many of all, since further results do not make a share wrong
+        numbers = list(islice(self.numbers, MOST_SUMMED))
+        of_all = accumulate(takewhile(numbers.__contains__, self._every))
+        sums = {*numbers, *(a + b for a in numbers for b in numbers), *of_all}
         shares = {100 * a / b for a in sums for b in sums if b} | {100 * a for a in numbers}
         shares |= {*sums, *(a - b for a in numbers for b in numbers)}  # also points of percentages
         shares |= {*(100 - each for each in (*numbers, *shares)), *(each - 100 for each in shares)}
         slack = 0.5 * 10.0 ** -len(figure.replace(",", ".").partition(".")[2]) + 1e-9
-        return has_between(sorted(shares), read_number(figure) - slack, read_number(figure) + slack)
+        if has_between(sorted(shares), read_number(figure) - slack, read_number(figure) + slack):
+            return True
+        return len(self.numbers) > MOST_SUMMED and self.supports(figure)
 
     def _has(self, quantity: str) -> bool:
         digits = NUMBER.match(quantity)

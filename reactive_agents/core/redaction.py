@@ -7,8 +7,8 @@ import re
 import string
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from functools import cached_property
 from operator import itemgetter
+from threading import Lock
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, TypeAlias, cast
 from weakref import WeakSet
@@ -88,7 +88,9 @@ class Redactor:
             *((value, _ENVIRONMENT) for value in sorted(named)),
             *((value, _KNOWN) for value in sorted(known - named)),
         )
-        self._learned: tuple[tuple[str, str], ...] = ()
+        self._learned: tuple[str, ...] = ()
+        self._made: tuple[tuple[SecretPattern, ...], tuple[SecretPattern, ...], tuple[str, ...]] | None = None
+        self._learning = Lock()
         self._joined: WeakSet[Redactor] = WeakSet()
         self._own = tuple(SecretPattern(_OWN, _compiled(pattern)) for pattern in patterns)
         self._clean: set[str | None] = {None, ""}
@@ -103,10 +105,12 @@ class Redactor:
             return self
         both = Redactor()
         both._values = tuple(dict.fromkeys((*self._values, *other._values)))
-        both._learned = tuple(dict.fromkeys((*self._learned, *other._learned)))
         both._own = (*self._own, *other._own)
-        self._joined.add(both)
-        other._joined.add(both)
+        for each in (self, other):
+            with each._learning:
+                each._joined.add(both)
+                learned = each._learned
+            both.learn(learned)
         return both
 
     def learn(self, secrets: Iterable[str]) -> None:
@@ -114,31 +118,42 @@ class Redactor:
 
         They are those that were not known before, such as a token that was renewed.
 
-        The latest 100 that were learned are known, also to the redactors that were joined with this one.
+        The 100 that were given latest are known, also to the redactors that were joined with this one.
+        Callable from any thread.
         """
-        known = {value for value, _ in (*self._values, *self._learned)}
         given = dict.fromkeys(value.strip() for value in secrets if len(value.strip()) >= SHORTEST_SECRET)
-        new = tuple((value, _KNOWN) for value in given if value not in known)
-        if not new:
-            return
-        self._learned = (*self._learned, *new)[-_MOST_LEARNED:]
-        for made in ("_special", "patterns"):
-            self.__dict__.pop(made, None)
-        self._forget_clean()
-        self._prepared.clear()
-        for each in tuple(self._joined):
+        with self._learning:
+            known = {value for value, _ in self._values}
+            before, new = self._learned, tuple(value for value in given if value not in known)
+            latest = (*(value for value in before if value not in given), *new)[-_MOST_LEARNED:]
+            joined = tuple(self._joined)
+            if latest != before:
+                self._learned = latest
+            if not {*latest} <= {*before}:
+                self._forget_clean()
+                self._prepared.clear()
+        for each in joined:
             each.learn(given)
 
-    @cached_property
+    @property
     def patterns(self) -> tuple[SecretPattern, ...]:
         """All patterns that are searched."""
-        return (*self._special, *PATTERNS)
+        return self._all_made()[1]
 
-    @cached_property
+    @property
     def _special(self) -> tuple[SecretPattern, ...]:
         """Patterns beside the common ones, made with the first text."""
-        known = (*self._values, *self._learned)
-        return (*(pattern_of(value, kind) for value, kind in known), *self._own)
+        return self._all_made()[0]
+
+    def _all_made(self) -> tuple[tuple[SecretPattern, ...], tuple[SecretPattern, ...], tuple[str, ...]]:
+        """Return the patterns beside the common ones, all patterns, and what was learned then."""
+        made = self._made
+        if made is None or made[2] is not self._learned:
+            learned = self._learned
+            known = (*self._values, *((value, _KNOWN) for value in learned))
+            special = (*(pattern_of(value, kind) for value, kind in known), *self._own)
+            made = self._made = (special, (*special, *PATTERNS), learned)
+        return made
 
     def redact(self, text: str) -> str:
         """Return the text without its secrets; the same text when there are none."""
@@ -146,11 +161,13 @@ class Redactor:
             return text
         if self._prepared and (prepared := self._prepared.get(text)) is not None:
             return cast(str, prepared[1])
+        learned = self._learned
         while True:
             # again after each change, since what ends a pattern's match may now be a marker
             redacted = self._redact_once(text)
             if redacted == text:
-                self._keep_in_mind(text)
+                if learned is self._learned:  # else it may have what was learned meanwhile
+                    self._keep_in_mind(text)
                 return text
             text = redacted
 

@@ -116,6 +116,11 @@ _ALL_RUNS = 1_000_000
 FIRST_WAIT_S, LONGEST_WAIT_S = 0.02, 0.5
 
 
+def _as_numbers(place: str) -> list[int]:
+    """Return what orders the names of calls as the function made them."""
+    return [*map(int, re.findall(r"\d+", place))]
+
+
 def order_note(order: RunOrder, by: str, reason: str, now: datetime) -> RunEntry:
     """Return the entry that says who gives an order to a run, and why."""
     body = data_to_json({"by": by, "reason": reason})
@@ -264,16 +269,16 @@ class RecordedEntries(dict[str, RunEntry]):
         """Note the recorded calls that the function of a workflow has to make again.
 
         Args:
-            sub_runs: those of the run, in their order.
+            sub_runs: those of the run.
         """
         for entry in self.values():
             call = entry.key.removesuffix("=")
             if entry.kind in _OF_FUNCTION and _FUNCTION_CALL.fullmatch(call) and not self.may_differ(entry):
                 self.calls_left[call] = entry
-        for each in () if self.lenient or self._accepted else sub_runs:
-            place = each.definition.get(PLACE, "")
+        places = {each.definition.get(PLACE, ""): each for each in sub_runs}
+        for place in () if self.lenient or self._accepted else sorted(places, key=_as_numbers):
             if _FUNCTION_CALL.fullmatch(place):
-                self.calls_left[place] = each
+                self.calls_left[place] = places[place]
 
     def hold_to_record(self, path: str, following: str) -> None:
         """Raise ``ReplayEnded`` if a recorded call of a branch was left out.
@@ -652,7 +657,7 @@ class RunJournal:
             every = RunFilter(parent=self.run_id, children=True, limit=_ALL_RUNS)
             runs = recorded(self.run_id, await ask_record(self.record, RunRecord.runs, tuple, every))
             self._sub_runs = frozenset(each.run_id for each in runs)
-        self.entries.begin_function([*reversed(runs)])
+        self.entries.begin_function(runs)
 
     async def begin_sub_run(self) -> tuple[RunId, str]:
         """Return the id of the next sub-run of the branch, and its name among the calls.
@@ -1015,10 +1020,15 @@ class RunBranch(Branch):
         return outcome
 
 
-def submitted_id() -> str:
-    """Return the id of the next run that a durable run submits; empty outside of one."""
+def submitted_id() -> tuple[str, bool]:
+    """Return the id of the next run that a durable run submits, empty outside of one.
+
+    And whether it is a replay, which submits nothing.
+    """
     branch = BRANCH.get()
-    return branch.journal.derived_id("s", branch.journal.run_id) if isinstance(branch, RunBranch) else ""
+    if not isinstance(branch, RunBranch):
+        return "", False
+    return branch.journal.derived_id("s", branch.journal.run_id), branch.journal.record is None
 
 
 def _branch_of(journal: RunJournal) -> RunBranch:

@@ -136,13 +136,6 @@ _PASSING = lazy_pattern(
     r"\b(?:again|later|moment|busy|retry|temporar\w*|time[d -]?out|rate.?limit\w*|429|50\d)\b", re.IGNORECASE
 )
 """In errors that another try may not meet."""
-_MORE_FOLLOW = lazy_pattern(
-    r"\bpage (\d+) ?(?:of|/) ?(?!\1\b)\d+"
-    r"|(?:next_?page\w*|next_?cursor|has_?more)\b\W{1,4}(?!null|none|false|0\b)\w",
-    re.IGNORECASE,
-)
-"""In results that are one page of several."""
-_ALL = lazy_pattern(expression("all_of"), re.IGNORECASE)
 _TAG = lazy_pattern(r"</?[\w|]{1,20}>")
 _LONGEST_LABEL = 3
 """Words before a delivered call: "Step 2:", "I call"."""
@@ -527,13 +520,6 @@ def lacks_total(text: str, seen: Seen) -> bool:
         return False
     shown = "\n".join((seen.task, *seen.results))
     return all(occurs(each, shown) for each in (*numbers_and_names(text), *numerals(text)))
-
-
-def stops_at_page(seen: Seen) -> bool:
-    """Return whether the last result says that more follow, and the task is about all."""
-    if not seen.results or not _MORE_FOLLOW.search(seen.results[-1]):
-        return False
-    return asks_total(seen.task) or _ALL.search(seen.task) is not None
 
 
 def _has_other_mean(text: str, seen: Seen) -> bool:

@@ -551,9 +551,9 @@ def is_wanted(tool: ToolDefinition, task: str, acted: Iterable[ToolDefinition] =
 
 
 def may_act(tool: ToolDefinition) -> bool:
-    """Return whether a tool may be for more than its result, by risk or description."""
+    """Return whether a tool may be for more than its result, by its description."""
     known = read_tool(tool.name, tool.description)
-    return tool.risk != "low" or known.may_act or (known.may_add and _takes_text(tool))
+    return known.may_act or (known.may_add and _takes_text(tool))
 
 
 def _takes_text(tool: ToolDefinition) -> bool:

@@ -9,8 +9,7 @@ All functions are pure and total. Their work is linear in the length of the text
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from functools import lru_cache
 from itertools import islice
 
@@ -40,11 +39,9 @@ from reactive_agents.core.figures import (
     read_number,
     sums_of_some,
 )
-from reactive_agents.core.json import Json
 from reactive_agents.core.values import Value, computed, lazy_pattern
 from reactive_agents.kernel import clauses
 from reactive_agents.kernel.announcements import begins_words, composes, denies, speaks_of_oneself
-from reactive_agents.kernel.context_window.previews import json_value
 
 _NAME = lazy_pattern(r"(?<=[\w,;:(] )[^\W\d_a-z][^\W\d_]{2,}")
 """A word with a capital letter that does not begin the clause."""
@@ -119,7 +116,7 @@ def unsupported_figures(answer: str, seen: Seen) -> tuple[str, ...]:
     result, or follows from numbers there: by a count, a sum, a mean, or one or two of the four operations.
     Where the task asks for a total of few whole numbers, only sums and one operation count: from a few small
     numbers two operations lead nearly everywhere. Where an image, sound or document was shown, any figure may
-    come from it. A question claims nothing. What is said of one row of a result is not supported by another.
+    come from it. A question claims nothing.
     """
     is_written = "```" in answer and composes(seen.task)  # code that was to be written
     said = clauses.BLOCK.sub("\n", answer) if is_written else answer
@@ -129,8 +126,6 @@ def unsupported_figures(answer: str, seen: Seen) -> tuple[str, ...]:
     unknown = [figure for figure in figures if not (occurs(figure, shown) or is_within(figure, shown))]
     if figures and (wrong := in_another_unit(told, shown)):
         return tuple(figure for figure in figures if figure in wrong)
-    if figures and (misplaced := _of_another_row(told, seen)):
-        return misplaced
     if not unknown or shows_content(shown):
         return ()
     if seen.results and not clauses.LETTER.search(seen.found) and not clauses.asks_total(seen.task):
@@ -153,43 +148,6 @@ def unsupported_figures(answer: str, seen: Seen) -> tuple[str, ...]:
     if not rest:
         return ()
     return _not_summed(rest, list(islice(numbers_and_names(told), _MOST_FIGURES)), known)
-
-
-def _of_another_row(told: str, seen: Seen) -> tuple[str, ...]:
-    """Return the figures of a clause that names one row, and has only those of others.
-
-    The row is named by a value that only it has, and that stands in the task too.
-    """
-    task = seen.task.casefold()
-    for result, rows in ((each, rows) for each in seen.results for rows in _tables_in(json_value(each))):
-        often = Counter(value for row in rows for value in row if value.casefold() in task)
-        keys = [each for each, count in often.items() if count == 1 and clauses.names(seen.task, each)]
-        for said in clauses.clauses_of(told) if keys else ():
-            own = [row for row in rows if any(each in row and clauses.names(said, each) for each in keys)]
-            if len(own) != 1:
-                continue
-            figures, asked = _figures_of([said]), _figures_of([seen.task])
-            figures = {value: each for value, each in figures.items() if value not in asked}
-            others = _figures_of(each for row in rows if row is not own[0] for each in row)
-            apart = _figures_of((*own[0], *(each for each in seen.results if each is not result)))
-            if figures and figures.keys() <= others.keys() - apart.keys():
-                return tuple(figures.values())
-    return ()
-
-
-def _figures_of(texts: Iterable[str]) -> dict[float | str, str]:
-    """Return the larger figures of texts by their values."""
-    found = larger_figures("\n".join(texts))
-    return {read_number(each) if NUMBER.fullmatch(each) else each.casefold(): each for each in found}
-
-
-def _tables_in(value: Json) -> Iterator[list[set[str]]]:
-    """Yield the values of each row of the lists in a result."""
-    if isinstance(value, dict):
-        for each in value.values():
-            yield from _tables_in(each)
-    elif isinstance(value, list):
-        yield [{*map(str, each.values())} for each in value if isinstance(each, dict)]
 
 
 def _not_summed(unknown: Sequence[str], figures: Sequence[str], known: KnownNumbers) -> tuple[str, ...]:

@@ -37,8 +37,6 @@ _FILE = re.compile(r"(?<![\w@/.:-])[\w-]+(?:/[\w-]+)*\.[a-z]{2,4}(?![\w/]|\.\w)"
 _ADDRESS = re.compile(r"(?<![\w.+-])[\w.+-]{1,64}@[\w-]+\.[a-zA-Z.-]{0,60}[a-zA-Z]", re.ASCII)
 _DETERMINER = re.compile(rf"{alternatives('article')}\s+(?=\S)")
 """An article before an item, which is no part of what is looked up."""
-_COUNT = re.compile(r"(?:\A|\s)\d{1,6} (?=[^\W\d])")
-"""What stands before an item that is counted: "2 apples"."""
 _ARTICLE = re.compile(alternatives("article"))
 _CONTRACTED = {
     short: long.replace("+", " ")
@@ -173,9 +171,6 @@ def _lists_with(task: str, word: str | None) -> Iterator[list[str]]:
             if between is None or is_last:
                 if is_last or len(parts) != _PAIR or _are_names(parts):
                     yield parts
-                    counted = [_COUNT.split(each)[-1] for each in parts]
-                    if len({*counted} - {*parts}) == len(parts):
-                        yield counted
                 parts, is_last = [], False
             if between is not None:
                 start, is_last = between.end(), bool(between["last"] or between["last_unspaced"])

@@ -9,6 +9,7 @@ import anyio
 import anyio.lowlevel
 import attrs
 import pytest
+from pydantic import BaseModel, Field
 
 from reactive_agents import AgentError, ReactiveAgents, RunContext, agent_tool, tool
 from reactive_agents.adapters.tools.mcp import McpServer
@@ -618,3 +619,21 @@ def test_servers_and_required_tools_go_with_toolsets() -> None:
     builder, _ = agent_with()
     described = builder.with_toolset(for_run).with_mcp(McpServer("far", url="https://example.com/mcp"))
     described.with_required_tools("whatever").build()
+
+
+class Customer(BaseModel):
+    first_name: str = Field(alias="firstName")
+
+
+async def test_a_call_that_fits_as_it_was_sent_needs_no_other_form_of_its_values() -> None:
+    def greet(customer: Customer) -> str:
+        """Greet somebody."""
+        return f"Hello {customer.first_name}"
+
+    made = call("greet", customer={"firstName": "Ada"})
+    told = "Greet a customer of today."
+    builder, _ = paying(
+        made, answer("Done."), pays=greet, prepare=lambda _, own: attrs.evolve(own, description=told)
+    )
+    result = await builder.build().run("Greet Ada.")
+    assert result.tool_results == {"greet-1": "Hello Ada"}

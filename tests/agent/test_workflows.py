@@ -589,6 +589,10 @@ async def test_a_run_that_a_durable_run_submits_is_submitted_once(tmp_path: Path
     submitted = json.loads(result.output or "")
     assert sorted(submitted) == sorted(each.run_id for each in await queued.runs.list())
     assert len(set(submitted)) == 2
+    for each in submitted:
+        await queued.runs.delete(each)
+    assert (await agent.runs.replay("r")).difference == ""
+    assert [*await queued.runs.list()] == []  # a replay submits nothing
 
 
 async def test_a_replay_that_lacks_the_dependencies_of_a_workflow_says_so(tmp_path: Path) -> None:

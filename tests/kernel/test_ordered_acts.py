@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from reactive_agents.core.json import JsonObject
-from reactive_agents.core.tools import Risk, ToolDefinition
+from reactive_agents.core.tools import ToolDefinition
 from reactive_agents.kernel import ordered_acts
 from reactive_agents.kernel.clauses import takes_named
 from reactive_agents.kernel.ordered_acts import (
@@ -19,9 +18,10 @@ from reactive_agents.kernel.ordered_acts import (
 from tests.support.operations import assert_linear
 
 
-def tool(name: str, description: str, *parameters: str, risk: Risk = "low") -> ToolDefinition:
-    schema: JsonObject = {"type": "object", "properties": {each: {} for each in parameters}}
-    return ToolDefinition(name, description, schema, risk=risk)
+def tool(name: str, description: str, *parameters: str) -> ToolDefinition:
+    return ToolDefinition(
+        name, description, {"type": "object", "properties": {each: {} for each in parameters}}
+    )
 
 
 TOOLS = (
@@ -448,14 +448,9 @@ def test_an_ordered_act_that_no_call_did_is_left(task: str, text: str) -> None:
     ("task", "text", "named"),
     [
         ("Suche einen Zug und buche ihn.", "Der Zug ist gebucht.", tool("fahrkarte_buchen", "Kauft etwas.")),
-        (
-            "Find it and open the valve.",
-            "The valve was opened.",
-            tool("open_valve", "Open it.", risk="medium"),
-        ),
     ],
 )
-def test_what_a_tool_does_is_known_by_any_word_of_its_name_and_by_its_risk(
+def test_what_a_tool_does_is_known_by_any_word_of_its_name(
     task: str, text: str, named: ToolDefinition
 ) -> None:
     assert act_left(task, text, (TOOLS[0], named), {"get_order"}, ["found"]) == (named.name,)
@@ -562,7 +557,6 @@ def made(*calls: str) -> list[CompletedCall]:
         ),
         ("Water the fern and the ivy.", "I watered the fern and the ivy.", "water_plant fern", "ivy"),
         ("Water the fern and the ivy.", "The fern and the ivy are watered.", "water_plant fern", "ivy"),
-        ("Water 2 ferns and 1 ivy.", "Both are watered.", "water_plant ferns", "ivy"),
         (SMS, "Ich habe Anna Beck und Eva Holm informiert.", "sms_senden Anna Beck", "Eva Holm"),
     ],
 )

@@ -47,10 +47,11 @@ def convert_arguments(
     which names each argument that is missing, unknown or of the wrong type; total for any JSON object.
 
     Args:
-        shown: a JSON Schema that the converted arguments have to fit too; ``None`` for none.
+        shown: a JSON Schema that the arguments have to fit too, as they were sent or converted; ``None`` for
+            none.
     """
     converted = _converted(tool_name, schema, arguments)
-    if shown is None or not isinstance(converted, Success):
+    if not isinstance(converted, Success) or isinstance(fits_shown(tool_name, shown, arguments), Success):
         return converted
     given = {name: _as_it_is(value) for name, value in converted.unwrap().items()}
     return fits_shown(tool_name, shown, given).bind(lambda _: converted)

@@ -62,7 +62,6 @@ from reactive_agents.kernel.open_requirements import (
     requirements_of,
 )
 from reactive_agents.kernel.policies.limits import IDLE_TURNS, results_of, turns_left
-from reactive_agents.kernel.policies.requirements import ABSTENTION, describe_abstention
 from reactive_agents.kernel.prompt import NUMBER_OF_TURNS
 from reactive_agents.kernel.state import KernelState, Proposal
 from reactive_agents.kernel.termination import RETURN_DIRECT, in_time, last_words, seconds_left
@@ -296,8 +295,7 @@ def text_answer(state: KernelState, context: KernelContext) -> Verdict | None:
 def failed_call(state: KernelState, context: KernelContext) -> Verdict | None:
     """Question an answer right after a failed call, without anything found, once.
 
-    What the tool said of its failure counts as found; an answer that is only that ends the run as
-    ``abstained`` where no call has worked. A call that needs approval is not asked for again, and
+    What the tool said of its failure counts as found. A call that needs approval is not asked for again, and
     nothing is asked after one that was declined or is in doubt. An answer that is delivered without anything
     found after that is partial where no call of the run has worked. An answer that names what only failed
     calls were about, and denies nothing, is treated alike, whenever the call was made.
@@ -313,16 +311,12 @@ def failed_call(state: KernelState, context: KernelContext) -> Verdict | None:
         return None  # the run is partial whatever the answer says
     tool = last.metadata.tool_used or "the tool"
     failures = state.ledger.counted.failed_in_a_row.get(tool, 0)
-    is_told = answer_check.tells_failure(proposal.text, last.content, is_repeated=failures > 1)
-    is_quote = clauses.size_of(proposal.text) > 2 and squash(proposal.text) in squash(last.content)
-    if is_quote and not state.ledger.counted.succeeded and (is_told or state.ledger.told.get(FAILED_CALL)):
-        return Stop(ABSTENTION, "abstained", proposal.text, describe_abstention(proposal.text))
-    if is_told:
+    if answer_check.tells_failure(proposal.text, last.content, is_repeated=failures > 1):
         return None
     if is_foreseen(last, proposal.text, context.input.to_do, context.input.asked):
         return None
     is_found = evidence.ends_with_evidence(proposal.text, _seen(state, context))
-    if about is None and is_found and not is_quote:
+    if about is None and is_found:
         return None
     if state.ledger.told.get(FAILED_CALL):
         if proposal.could_not or answer_check.explains(proposal.text, context.input.asked, [last.content]):
@@ -888,9 +882,7 @@ def unsupported(state: KernelState, context: KernelContext) -> Verdict | None:
             f"Not found: {named}. Look it up, or leave it out. Then call {FINAL_ANSWER}.",
         )
     elif not told and not proposal.could_not:
-        if answer_check.stops_at_page(seen):
-            objection = "The task is about all, and more pages follow the last result. Get them first."
-        elif answer_check.lacks_total(proposal.text, seen):
+        if answer_check.lacks_total(proposal.text, seen):
             objection = "The task asks for a total, and your answer has none. Work it out."
         elif _may_have_figures(seen.results) and _lacks_figure(proposal.text, state, context):
             objection = "The task asks for a figure, and your answer has none. Find it out."
@@ -927,8 +919,6 @@ def without_source(text: str, state: KernelState, context: KernelContext) -> str
     figures = evidence.unsupported_figures(text, seen)
     if figures:
         return f"These figures have no source: {_listed(figures)}."
-    if answer_check.stops_at_page(seen):
-        return "It was given before the last page of the results."
     if answer_check.lacks_total(text, seen):
         return "The total or mean that is asked for is not in it."
     return "The figure that is asked for is not in it." if _lacks_figure(text, state, context) else ""

@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
+from typing import Any
 from urllib.parse import quote
 
 import pytest
 
 from reactive_agents.adapters.system import EnvironmentRedactor
-from reactive_agents.core import secret_patterns
+from reactive_agents.core import redaction, secret_patterns
 from reactive_agents.core.json import Json
 from reactive_agents.core.redaction import Redactor
 from tests.support.operations import assert_linear
@@ -388,3 +389,24 @@ def test_the_latest_hundred_secrets_that_were_learned_are_known() -> None:
     assert redactor.redact("known-from-the-start") == "[redacted:known]"
     found = [number for number in range(101) if "[" in redactor.redact(f"harbour-{number:03}")]
     assert found == list(range(1, 101))
+
+
+def test_a_secret_that_is_still_in_use_stays_known_whatever_is_learned_beside_it() -> None:
+    redactor = Redactor()
+    for number in range(250):
+        redactor.learn(["kept-for-all-requests", f"token-of-{number:03}"])
+        assert redactor.redact("kept-for-all-requests") == "[redacted:known]"
+
+
+def test_a_secret_that_is_learned_while_patterns_are_made_is_redacted(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    redactor, make = Redactor(secrets=["known-from-the-start"]), redaction.pattern_of
+
+    def learn_meanwhile(value: str, kind: str) -> Any:  # as another thread may
+        redactor.learn(["learned-meanwhile"])
+        return make(value, kind)
+
+    monkeypatch.setattr(redaction, "pattern_of", learn_meanwhile)
+    redactor.redact("a text: learned-meanwhile")
+    assert redactor.redact("a text: learned-meanwhile") == "a text: [redacted:known]"

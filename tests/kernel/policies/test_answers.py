@@ -795,8 +795,6 @@ PAYWALL = "I am not able to open that article because of its paywall and cannot 
         ("paywall timeout", PAYWALL, 4, "abstained"),
         ("behind a paywall", "It does not work.", 3, "completed"),
         ("no such order", '{"error": "no such order"}', 2, "completed"),
-        ("order 5 is not in the archive", "order 5 is not in the archive", 2, "abstained"),
-        ("503 backend did not respond", "503 backend did not respond", 3, "abstained"),
     ],
 )
 def test_an_answer_that_tells_a_failure_for_good_is_not_questioned(
@@ -1062,20 +1060,6 @@ DOUBTED = [
         "There are currently 5 open tickets:\n\n1. Login issue\n2. Failed payment\n3. Slow dashboard\n"
         "4. Missing invoice on the account page\n5. Broken link in the footer",
         "No tool was called.",
-    ),
-    (
-        lamps,
-        "What does the Lumen 40 cost?",
-        [call("lamps", page=1)],
-        "The Lumen 40 costs 34.90 EUR.",
-        "These figures have no source: 34.90.",
-    ),
-    (
-        lamps,
-        "List all lamps.",
-        [call("lamps", page=1)],
-        "The lamps are Lumen 20 and Lumen 40.",
-        "It was given before the last page of the results.",
     ),
 ]
 

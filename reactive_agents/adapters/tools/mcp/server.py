@@ -162,7 +162,8 @@ class SentSecrets:
 
 
 def _latest(known: Iterable[str], new: Iterable[str]) -> tuple[str, ...]:
-    return tuple(dict.fromkeys((*known, *new)))[-_MOST_SENT:]
+    used = tuple(dict.fromkeys(new))
+    return (*(each for each in known if each not in used), *used)[-_MOST_SENT:]
 
 
 @frozen(eq=False, repr=False)
