@@ -146,7 +146,7 @@ class Redactor:
         return self._all_made()[0]
 
     def _all_made(self) -> tuple[tuple[SecretPattern, ...], tuple[SecretPattern, ...], tuple[str, ...]]:
-        """Return the patterns beside the common ones, all patterns, and what was learned then."""
+        """Return those beside the common ones, all, and what was learned then."""
         made = self._made
         if made is None or made[2] is not self._learned:
             learned = self._learned

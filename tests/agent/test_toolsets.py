@@ -635,5 +635,5 @@ async def test_a_call_that_fits_as_it_was_sent_needs_no_other_form_of_its_values
     builder, _ = paying(
         made, answer("Done."), pays=greet, prepare=lambda _, own: attrs.evolve(own, description=told)
     )
-    result = await builder.build().run("Greet Ada.")
+    result = await builder.build().run("Greet Ada.", deps=[])
     assert result.tool_results == {"greet-1": "Hello Ada"}
