@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
-from functools import cached_property, lru_cache, partial
+from functools import lru_cache, partial
 from os import urandom
 from pathlib import Path
 from threading import Lock
@@ -212,7 +212,7 @@ class CheckedRedactor(Redactor):
         self._logged = False
         self.is_known_clean = getattr(custom, "is_known_clean", self.is_known_clean)
 
-    @cached_property
+    @property
     def patterns(self) -> tuple[SecretPattern, ...]:
         """All patterns to search for."""
         found: tuple[SecretPattern, ...] = getattr(self._custom, "patterns", PATTERNS)
