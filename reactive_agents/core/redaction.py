@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from operator import itemgetter
 from threading import Lock
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Final, TypeAlias, cast
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias, cast
 from weakref import WeakSet
 
 from attrs import evolve
@@ -51,6 +51,20 @@ class Prepared(dict[str | int, tuple[Json, Json]]):
     """
 
 
+class _Searched(NamedTuple):
+    """The patterns that a redactor searches.
+
+    Attributes:
+        special: those beside the common ones.
+        every: all of them.
+        learned: the secrets that were learned when they were made.
+    """
+
+    special: tuple[SecretPattern, ...]
+    every: tuple[SecretPattern, ...]
+    learned: tuple[str, ...]
+
+
 class Redactor:
     """Replaces secrets by ``[redacted:<kind>]``.
 
@@ -89,7 +103,7 @@ class Redactor:
             *((value, _KNOWN) for value in sorted(known - named)),
         )
         self._learned: tuple[str, ...] = ()
-        self._made: tuple[tuple[SecretPattern, ...], tuple[SecretPattern, ...], tuple[str, ...]] | None = None
+        self._searched: _Searched | None = None
         self._learning = Lock()
         self._joined: WeakSet[Redactor] = WeakSet()
         self._own = tuple(SecretPattern(_OWN, _compiled(pattern)) for pattern in patterns)
@@ -138,22 +152,21 @@ class Redactor:
     @property
     def patterns(self) -> tuple[SecretPattern, ...]:
         """All patterns that are searched."""
-        return self._all_made()[1]
+        return self._patterns_now().every
 
     @property
     def _special(self) -> tuple[SecretPattern, ...]:
         """Patterns beside the common ones, made with the first text."""
-        return self._all_made()[0]
+        return self._patterns_now().special
 
-    def _all_made(self) -> tuple[tuple[SecretPattern, ...], tuple[SecretPattern, ...], tuple[str, ...]]:
-        """Return those beside the common ones, all, and what was learned then."""
-        made = self._made
-        if made is None or made[2] is not self._learned:
-            learned = self._learned
+    def _patterns_now(self) -> _Searched:
+        """Return the patterns with what is learned by now, made once for it."""
+        searched, learned = self._searched, self._learned
+        if searched is None or searched.learned is not learned:
             known = (*self._values, *((value, _KNOWN) for value in learned))
             special = (*(pattern_of(value, kind) for value, kind in known), *self._own)
-            made = self._made = (special, (*special, *PATTERNS), learned)
-        return made
+            searched = self._searched = _Searched(special, (*special, *PATTERNS), learned)
+        return searched
 
     def redact(self, text: str) -> str:
         """Return the text without its secrets; the same text when there are none."""

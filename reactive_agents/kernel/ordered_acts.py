@@ -502,7 +502,7 @@ def replaced_left(
     values = [
         value for name, value in given if _VALUE.fullmatch(value) and _is_of_task(name, value, meant_by)
     ]
-    asked = _own_words(task)
+    asked = _TEXT_AFTER.sub(" ", QUOTATION.sub(" _ ", task))
     said = [each for each in map(read_clause, clauses_of(text)) if not _SOME.search(each.text)]
     said = [each for each in said if _NOT_YET.isdisjoint(each.words)]
     claimed = "\n".join(each.text for each in said)
@@ -537,11 +537,6 @@ def may_be_replaced(task: str, text: str, told: str) -> bool:
         return True
     said = _NO_THING.sub(" ", "\n".join(clauses_of(text)))
     return any(not each(said).keys().isdisjoint(each(told)) for each in (_addresses_in, _numbers_in))
-
-
-def _own_words(task: str) -> str:
-    """Return a task without what it quotes, and the text that it is about."""
-    return _TEXT_AFTER.sub(" ", QUOTATION.sub(" _ ", task))
 
 
 def _is_of_task(parameter: str, value: str, words: Set[str]) -> bool:
