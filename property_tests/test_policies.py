@@ -19,6 +19,7 @@ from reactive_agents.core.errors import ToolFailed
 from reactive_agents.core.events import GuidanceGiven, ModelCallCompleted
 from reactive_agents.core.ids import CallId
 from reactive_agents.core.messages import ToolCall
+from reactive_agents.core.model_settings import ModelSettings
 from reactive_agents.core.models import Usage
 from reactive_agents.core.settings import BudgetConfig, CallLimit, ToolNeeds, ToolRequirement
 from reactive_agents.core.tools import ToolDefinition
@@ -425,6 +426,10 @@ STOPS: dict[str, tuple[list[Turn], dict[str, Any]]] = {
     "return_direct": ([call("look", at="a"), call("page")], {}),
     "budget": (LOOKS, {"budget": BudgetConfig(tokens=20)}),
     "loop_detection": ([call("look", at="a")] * 9, {}),
+    "tool_choice": (
+        [answer("So.")] * 3,
+        {"model_settings": ModelSettings(tool_choice="look")},
+    ),
     "required_tools": (
         [call("broken", at=place) for place in "abcdefgh"],
         {"needs": ToolNeeds((ToolRequirement("broken"),))},

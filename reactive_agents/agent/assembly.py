@@ -46,6 +46,7 @@ from reactive_agents.core.config import (
     is_postgres,
 )
 from reactive_agents.core.errors import ConfigErrors, InvalidConfig
+from reactive_agents.core.model_settings import REQUIRED
 from reactive_agents.core.values import replaced
 from reactive_agents.kernel import BUILT_IN_KERNELS, CompactionFunction
 from reactive_agents.kernel.context_window.previews import compile_query
@@ -364,8 +365,9 @@ def _unknown_tools(config: AgentConfig, settings: ToolSettings) -> Iterator[Inva
     named = [("required_tools", requirement.name) for requirement in config.required_tools]
     named += [("budget.calls", limit.name) for limit in config.budget.calls]
     named += [("compression.transform", name) for name in config.compression.transform]
+    named += [("model_settings.tool_choice", config.model_settings.first_call)]
     for option, name in named:
-        if name not in known:
+        if name and name not in known and name != REQUIRED:
             expected = f"one of the agent's tools: {', '.join(sorted(known)) or 'it has none'}"
             yield InvalidConfig(option, repr(name), expected)
 

@@ -36,6 +36,11 @@ UNSET: Final = Unset.UNSET
 
 ReasoningEffort: TypeAlias = Literal["none", "minimal", "low", "medium", "high", "xhigh"]
 
+REQUIRED: Final = "required"
+"""The ``tool_choice`` for a call of any tool."""
+TOOL_CHOICES: Final = ("auto", REQUIRED, "none")
+"""The values of ``tool_choice`` that are no names of tools."""
+
 _MOST_STOPS: Final = 16
 _OWN_FIELDS: Final = frozenset({"messages", "model", "stream", "tools"})
 """Fields of a body that say what is asked, and of whom: with others the answer is to another request."""
@@ -59,6 +64,10 @@ def _as_float(value: float | Unset | None) -> float | Unset | None:
 def _are_stops(value: object) -> bool:
     texts = isinstance(value, tuple) and all(isinstance(each, str) and each for each in value)
     return texts and 1 <= len(cast(tuple[str, ...], value)) <= _MOST_STOPS
+
+
+def _is_name(value: object) -> bool:
+    return isinstance(value, str) and bool(value) and value == value.strip()
 
 
 def _is_json(value: object) -> bool:
@@ -116,6 +125,9 @@ class ModelSettings(Value):
         reasoning_effort: how much a reasoning model thinks, as far as its provider can be told.
         thinking_budget: the most tokens of its thinking, 0 or more; 0 switches thinking off.
         parallel_tool_calls: whether one answer may hold several calls.
+        tool_choice: ``required``, or the name of a tool, for a call that comes before anything else; after
+            the first call of a run the model chooses. ``none`` for a run without tools, ``auto`` for the
+            model's choice.
         extra_body: further fields of the request's body, by the provider's own names; never ``messages``,
             ``model``, ``stream`` or ``tools``.
         headers: further headers of the request.
@@ -152,6 +164,10 @@ class ModelSettings(Value):
     parallel_tool_calls: bool | Unset | None = field(
         default=UNSET, validator=_checked(lambda value: isinstance(value, bool), "True, False or None")
     )
+    tool_choice: str | Unset | None = field(
+        default=UNSET,
+        validator=_checked(_is_name, "auto, required, none, the name of a tool, or None"),
+    )
     extra_body: Mapping[str, Json] = field(
         default=Factory(dict),
         repr=False,
@@ -183,6 +199,12 @@ class ModelSettings(Value):
     def given(self) -> dict[str, Any]:
         """Return the parameters that are set, by their names."""
         return {name: value for name in PARAMETERS if (value := getattr(self, name)) is not UNSET}
+
+    @property
+    def first_call(self) -> str:
+        """Return ``required`` or the tool to call first; empty if the model chooses."""
+        choice = self.tool_choice
+        return choice if isinstance(choice, str) and choice not in ("auto", "none") else ""
 
     @property
     def window_tokens(self) -> int | None:

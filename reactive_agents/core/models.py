@@ -13,7 +13,7 @@ from reactive_agents.core.model_settings import NO_SETTINGS, UNSET, ModelSetting
 from reactive_agents.core.tools import ToolDefinition
 from reactive_agents.core.usage import RunUsage, answer_usage
 from reactive_agents.core.usage import Usage as Usage
-from reactive_agents.core.values import Value, computed
+from reactive_agents.core.values import OMITTED, Value, computed
 
 FinishReason: TypeAlias = Literal["stop", "tool_calls", "length", "content_filter", "other"]
 Purpose: TypeAlias = str
@@ -35,6 +35,8 @@ class ModelRequest(Value):
         temperature: 0 to 2; ``None`` leaves it to the provider.
         max_tokens: upper bound of the answer in tokens; ``None`` leaves it to the provider.
         parallel_tool_calls: whether one answer may hold several calls; ``None`` leaves it to the provider.
+        tool_choice: ``auto``, ``required``, ``none``, or the name of the tool that has to be called; ``None``
+            leaves it to the provider.
         response_schema: JSON Schema that the answer's text must be an instance of.
         settings: the user's; what they say goes before the fields above, which have it already.
         stable: messages at the beginning that later requests of the run begin with as well.
@@ -54,6 +56,7 @@ class ModelRequest(Value):
     stable: int = 0
     sample: int = 0
     exact: bool = False
+    tool_choice: str | None = field(default=None, metadata=OMITTED)
 
     def under(self, settings: ModelSettings) -> ModelRequest:
         """Return the request as the user's settings want it."""
@@ -66,6 +69,7 @@ class ModelRequest(Value):
             temperature=self.temperature if temperature is UNSET else temperature,
             max_tokens=self.max_tokens if most is UNSET else most,
             parallel_tool_calls=self.parallel_tool_calls if parallel is UNSET else parallel,
+            tool_choice=None if settings.tool_choice is None else self.tool_choice,
             settings=settings,
         )
 

@@ -193,7 +193,7 @@ def _settings(services: EngineServices) -> RunSettings:
 
 def strategy_input(context: ExecutionContext, services: EngineServices) -> StrategyInput:
     """Return the input of the run's strategy."""
-    tools = services.ports.tools.value_or(None)
+    tools = _tools_of(services)
     plan_id = context.task.details.get(PLAN_ID)
     handed = services.overrides.handed
     return StrategyInput(
@@ -220,9 +220,15 @@ def strategy_input(context: ExecutionContext, services: EngineServices) -> Strat
     )
 
 
+def _tools_of(services: EngineServices) -> ToolService | None:
+    """Return the tools of the run; none for ``tool_choice="none"``."""
+    withheld = services.settings.model_settings.tool_choice == "none"
+    return None if withheld else services.ports.tools.value_or(None)
+
+
 def strategy_services(services: EngineServices) -> StrategyServices:
     """Return the services of the run's strategy."""
-    ports, tools = services.ports, services.ports.tools.value_or(None)
+    ports, tools = services.ports, _tools_of(services)
     run_tools: Maybe[ToolService] = Nothing
     if tools is not None:
         from reactive_agents.engine.run_tools import RunTools  # of agents with tools

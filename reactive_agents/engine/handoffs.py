@@ -25,6 +25,7 @@ from reactive_agents.core.governance import HandoffInfo
 from reactive_agents.core.ids import TaskId
 from reactive_agents.core.json import JsonObject
 from reactive_agents.core.messages import AssistantMessage, Message, ToolCall, ToolMessage
+from reactive_agents.core.model_settings import UNSET
 from reactive_agents.core.results import ReasoningResult
 from reactive_agents.core.tasks import Task, TaskResult
 from reactive_agents.core.tools import FINAL_ANSWER, ToolResult
@@ -256,6 +257,7 @@ def _overrides(
 
 def _task(context: ExecutionContext, handoff: AcceptedHandoff, services: EngineServices) -> Task:
     task = context.task
+    settings = task.model_settings
     return evolve(
         task,
         id=TaskId(services.ports.ids.new()),
@@ -264,6 +266,7 @@ def _task(context: ExecutionContext, handoff: AcceptedHandoff, services: EngineS
         session=None,
         history=(),
         budget=None,  # that of the run holds for all that it begins
+        model_settings=settings and evolve(settings, tool_choice=UNSET),  # which has been obeyed
     )
 
 

@@ -24,6 +24,7 @@ from returns.result import Failure, Result, Success
 
 from reactive_agents.core import errors, events
 from reactive_agents.core.codec import abbreviated
+from reactive_agents.core.model_settings import REQUIRED
 from reactive_agents.core.run_context import ContextFunction, DepsFunction, wrong_deps
 from reactive_agents.core.values import replaced
 from reactive_agents.effects import BrokenContract, attempt_foreign, awaited, spawn_on_this_loop, to_the_end
@@ -295,13 +296,14 @@ async def prepare_run(services: EngineServices) -> Result[EngineServices, errors
     """Return the services of a run with its own instructions and tools.
 
     Fails with ``ExecutionError`` when a function raises, returns a value of a wrong type or does not end
-    before the deadline, when two tools have the same name, and when the run's own budget names a tool that
-    the run does not have.
+    before the deadline, when two tools have the same name, and when the run's own budget, or ``tool_choice``,
+    names a tool that the run does not have.
     """
     ports, overrides = services.ports, services.overrides
     dynamic = ports.toolsets is not None and ports.toolsets.is_dynamic
     context = services.handle.context
-    if not (ports.instructions or dynamic or overrides.tools or context.task.budget):
+    first = services.settings.model_settings.first_call
+    if not (ports.instructions or dynamic or overrides.tools or context.task.budget or first):
         return Success(services)
     message = "The functions for instructions and tools did not end before the time limit of the run."
     late = errors.ServiceFailed(message, "instructions", "call")
@@ -333,19 +335,21 @@ async def _with_instructions_and_tools(
         if not isinstance(tools, Success):
             return Failure(tools.failure())
         services = evolve(services, ports=evolve(ports, tools=tools.unwrap()))
-    wrong = _wrong_limit(services)
+    wrong = _unknown_tool(services)
     return Success(services) if wrong is None else Failure(wrong)
 
 
-def _wrong_limit(services: EngineServices) -> errors.InvalidConfig | None:
-    """Return the error of a limit in the run's own budget for a tool that it lacks."""
-    if services.handle.context.task.budget is None:
-        return None
+def _unknown_tool(services: EngineServices) -> errors.InvalidConfig | None:
+    """Return the error of a run's own limit or choice of a tool that it lacks."""
+    settings = services.settings
+    limits = () if services.handle.context.task.budget is None else settings.budget.calls
+    named = [("budget.calls", limit.name) for limit in limits]
+    named += [("model_settings.tool_choice", settings.model_settings.first_call)]
     known = [tool.name for tool in services.ports.tools.map(definitions_of).value_or(())]
-    for limit in services.settings.budget.calls:
-        if limit.name not in known:
+    for option, name in named:
+        if name and name not in known and not (name == REQUIRED and known):
             expected = f"one of the run's tools: {', '.join(known) or 'it has none'}"
-            return errors.InvalidConfig("budget.calls", repr(limit.name), expected)
+            return errors.InvalidConfig(option, repr(name), expected)
     return None
 
 

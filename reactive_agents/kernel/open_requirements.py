@@ -14,9 +14,11 @@ from math import inf
 
 from attrs import evolve, frozen
 
+from reactive_agents.core.model_settings import REQUIRED
 from reactive_agents.core.results import ReasoningStep, replaced_in
 from reactive_agents.core.settings import BudgetConfig, ToolNeeds, ToolRequirement
 from reactive_agents.core.texts import counted
+from reactive_agents.core.tools import RESERVED_NAMES
 from reactive_agents.core.values import Value
 from reactive_agents.kernel.context import KernelContext
 from reactive_agents.kernel.ledger import CallCounts
@@ -92,6 +94,24 @@ def requirements_of(state: KernelState, context: KernelContext) -> OpenRequireme
         return _NOTHING
     calls = without_replaced(state.ledger.counted, state.steps)
     return open_requirements(required, calls, context.call_limits, context.toolset)
+
+
+def first_calls(state: KernelState, context: KernelContext) -> frozenset[str]:
+    """Return the tools of which the model has to call one before anything else.
+
+    They are those of ``tool_choice`` until the run has made a call. One that failed or was declined counts as
+    well, so that the model can answer in the end.
+    """
+    choice = context.input.settings.model_settings.first_call
+    if not choice or state.ledger.counted.attempts or any(map(_is_call, state.steps)):
+        return frozenset()
+    names = frozenset(context.toolset.descriptions) - RESERVED_NAMES
+    return names if choice == REQUIRED else names & {choice}
+
+
+def _is_call(step: ReasoningStep) -> bool:
+    used = None if step.metadata is None else step.metadata.tool_used
+    return step.type == "action" and used not in RESERVED_NAMES
 
 
 def without_replaced(calls: CallCounts, steps: Sequence[ReasoningStep]) -> CallCounts:

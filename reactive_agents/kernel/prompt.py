@@ -22,7 +22,7 @@ from reactive_agents.core.values import lazy_pattern
 from reactive_agents.kernel.call_parsing.argument_schema import how_to_call
 from reactive_agents.kernel.context import EarlierAttempt, KernelContext, KernelInput
 from reactive_agents.kernel.context_window.tool_results import tool_results
-from reactive_agents.kernel.open_requirements import requirements_of
+from reactive_agents.kernel.open_requirements import first_calls, requirements_of
 from reactive_agents.kernel.state import Guidance, KernelState
 from reactive_agents.kernel.toolset import FINAL_ANSWER, RECALL
 
@@ -85,8 +85,10 @@ def assemble(state: KernelState, context: KernelContext) -> ModelRequest:
     kernel_input, form = context.input, context.input.answer_form
     messages = context.prefix + state.messages
     tools = context.toolset.available(recall=state.transcript.shown_in_part)
-    guidance = turn_guidance(state, context)
-    if guidance is not state.guidance:
+    guidance, first = turn_guidance(state, context), first_calls(state, context)
+    if first:  # alone, for models that cannot be made to call
+        tools = tuple(tool for tool in tools if tool.name in first)
+    elif guidance is not state.guidance:
         tools = tuple(tool for tool in tools if tool.name == FINAL_ANSWER)
     if guidance:
         messages += (UserMessage(render_guidance(guidance)),)
@@ -100,13 +102,19 @@ def assemble(state: KernelState, context: KernelContext) -> ModelRequest:
         parallel_tool_calls=kernel_input.settings.parallel_tool_calls if tools else None,
         response_schema=None if tools or form is None else form.response_schema,
         stable=len(context.prefix),
+        tool_choice=_tool_choice(kernel_input, is_first=bool(first)) if tools else None,
     )
+
+
+def _tool_choice(kernel_input: KernelInput, *, is_first: bool) -> str | None:
+    given = kernel_input.settings.model_settings.tool_choice
+    return given if isinstance(given, str) and (is_first or given == "auto") else None
 
 
 def without_tools(request: ModelRequest, context: KernelContext) -> ModelRequest:
     """Return the request for an answer as text, in its form."""
     form = context.input.answer_form
-    bare = evolve(request, tools=(), parallel_tool_calls=None)
+    bare = evolve(request, tools=(), parallel_tool_calls=None, tool_choice=None)
     if form is None or not context.toolset.permits(FINAL_ANSWER):
         return bare
     system, *rest = request.messages
@@ -129,7 +137,7 @@ def _has_to_answer(state: KernelState, context: KernelContext) -> bool:
     )
     if not (state.iteration and is_last and context.toolset.permits(FINAL_ANSWER)):
         return False
-    return not requirements_of(state, context).open
+    return not (first_calls(state, context) or requirements_of(state, context).open)
 
 
 def shown_texts(state: KernelState, context: KernelContext) -> tuple[str, ...]:

@@ -99,6 +99,19 @@ async def test_the_answer_of_the_other_agent_is_the_runs_and_the_result_says_who
     ]
 
 
+async def test_a_handoff_is_chosen_by_name_and_the_choice_is_not_the_other_agents() -> None:
+    inner = billing()
+    agent = triage(inner).with_model_settings(ModelSettings(tool_choice="required")).build()
+    result = await agent.run("Owe?", settings=ModelSettings(tool_choice="transfer-to-billing", seed=7))
+    assert result.handoffs == ("billing",)
+    first, second = (*requests_of(agent), *requests_of(inner))
+    assert (first.tool_choice, [each.name for each in first.tools]) == (
+        "transfer-to-billing",
+        ["transfer-to-billing"],
+    )
+    assert (second.tool_choice, second.settings.seed) == (None, 7)
+
+
 async def test_the_other_agent_is_shown_the_conversation_without_the_handoff() -> None:
     inner = billing()
     turns = (call("look_up", what="name"), TRANSFER)

@@ -3,26 +3,30 @@
 from __future__ import annotations
 
 import json
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from reactive_agents import AgentError, ModelSettings, ReactiveAgents
+from reactive_agents import AgentError, ModelSettings, ReactiveAgents, tool
 from reactive_agents.adapters.llm.chat_format import chat_arguments
 from reactive_agents.adapters.llm.parameters import for_provider
+from reactive_agents.adapters.llm.profiled_llm import adapted
 from reactive_agents.core.errors import TaskError
-from reactive_agents.core.events import ContextCompacted, ModelParameterRefused
+from reactive_agents.core.events import ContextCompacted, GuidanceGiven, ModelParameterRefused
 from reactive_agents.core.messages import UserMessage
+from reactive_agents.core.model_profiles import ModelProfile, ProbeFinding
 from reactive_agents.core.models import ModelRequest
 from reactive_agents.core.tasks import Task
-from reactive_agents.testing import EventRecorder, ScriptedLLM, answer, call, say
+from reactive_agents.core.tools import ToolDefinition
+from reactive_agents.testing import EventRecorder, ScriptedLLM, TestModel, answer, call, say
 from tests.lab.anthropic_server import AnthropicServer
 from tests.lab.laboratory import ModelServer, run_tasks
 from tests.lab.simulated_model import SimulatedModel
 from tests.lab.slips import CAPABLE
 from tests.lab.tasks import FAMILIES
-from tests.support.openai_server import Answer, OpenAIServer, Raw, Received, Reply, refusal
+from tests.support.openai_server import Answer, Call, OpenAIServer, Raw, Received, Reply, refusal
 
 TASKS = [(FAMILIES[0], FAMILIES[0].task(0))]
 STRATEGIES = ["reactive", "plan-execute-reflect", "reflexion", "tree-of-thought"]
@@ -234,3 +238,165 @@ def test_the_window_that_is_set_for_ollama_is_counted_with(*, for_the_run: bool)
     reader.subscribe(recorder)
     reader.run_sync("What happens in the book?", settings=settings if for_the_run else ModelSettings())
     assert {each.window_tokens for each in recorder.of(ContextCompacted)} == {6_000}
+
+
+# --- the choice of a tool: the first call of a run ---
+
+
+def find(word: str) -> str:
+    """Find a word."""
+    return f"{word} is on page 7."
+
+
+def clerk_at(server: OpenAIServer, model: str = "openai/house-brand", **settings: Any) -> Any:
+    base_url = server.base_url if model.startswith("openai/") else server.base_url.removesuffix("/v1")
+    return (
+        ReactiveAgents.create()
+        .with_model(model, api_key="k", base_url=base_url, settings=ModelSettings(**settings))
+        .with_reasoning()
+        .with_tools(find, shelve)
+        .build()
+    )
+
+
+def shelve(word: str) -> str:
+    """Shelve a word."""
+    return f"{word} is shelved."
+
+
+FOUND = Answer(calls=(Call("find", {"word": "lamp"}),))
+DELIVERED = Answer(calls=(Call("final-answer", {"answer": "lamp is on page 7."}, id="call-b"),))
+NAMED = {"type": "function", "function": {"name": "find"}}
+
+
+def names(received: Received) -> list[str]:
+    return [each["function"]["name"] for each in received.body.get("tools", ())]
+
+
+@pytest.mark.parametrize(
+    ("choice", "sent", "offered"),
+    [("required", "required", ["find", "shelve"]), ("find", NAMED, ["find"])],
+)
+def test_a_choice_of_a_tool_holds_until_the_first_call(choice: str, sent: Any, offered: list[str]) -> None:
+    with OpenAIServer(FOUND, DELIVERED) as server:
+        result = clerk_at(server, tool_choice=choice).run_sync("Where is the lamp?")
+    first, second = server.requests
+    assert (first.body["tool_choice"], names(first)) == (sent, offered)
+    assert ("tool_choice" in second.body, names(second)) == (False, ["find", "shelve", "final-answer"])
+    assert (result.status, result.output) == ("completed", "lamp is on page 7.")
+
+
+def test_a_choice_of_a_tool_reaches_a_server_of_the_anthropic_protocol() -> None:
+    use = {"type": "tool_use", "id": "call-a", "name": "find", "input": {"word": "lamp"}}
+    said = {
+        "type": "message",
+        "role": "assistant",
+        "model": "m",
+        "usage": {"input_tokens": 3, "output_tokens": 2},
+    }
+    called = Raw(200, json.dumps({**said, "content": [use], "stop_reason": "tool_use"}))
+    done = {**use, "id": "call-b", "name": "final-answer", "input": {"answer": "lamp is on page 7."}}
+    with OpenAIServer(
+        called, Raw(200, json.dumps({**said, "content": [done], "stop_reason": "tool_use"}))
+    ) as server:
+        clerk_at(server, "anthropic/claude-sonnet-5", tool_choice="find").run_sync("Where is the lamp?")
+    first, second = server.requests
+    assert (first.body["tool_choice"]["type"], first.body["tool_choice"]["name"]) == ("tool", "find")
+    assert second.body.get("tool_choice", {}).get("type") != "tool"
+
+
+def test_the_choice_of_a_run_goes_before_that_of_the_agent() -> None:
+    with OpenAIServer(DELIVERED, FOUND, DELIVERED) as server:
+        clerk = clerk_at(server, tool_choice="find")
+        clerk.run_sync("Where is the lamp?", settings=ModelSettings(tool_choice="auto"))
+        clerk.run_sync("Where is the lamp?", settings=ModelSettings(tool_choice="required"))
+    assert [each.body.get("tool_choice") for each in server.requests] == ["auto", "required", None]
+
+
+def test_a_server_that_cannot_be_given_a_choice_is_reported_and_offered_that_tool_alone() -> None:
+    used = {
+        "role": "assistant",
+        "content": "",
+        "tool_calls": [{"function": {"name": "find", "arguments": {"word": "a"}}}],
+    }
+    done = {
+        **used,
+        "tool_calls": [{"function": {"name": "final-answer", "arguments": {"answer": "a is on page 7."}}}],
+    }
+    replies = (Raw(200, json.dumps({"model": "m", "message": each, "done": True})) for each in (used, done))
+    recorder = EventRecorder()
+    with OpenAIServer(*replies) as server:
+        clerk = clerk_at(server, "ollama_chat/m", tool_choice="find")
+        clerk.subscribe(recorder)
+        clerk.run_sync("Where is a?")
+    first, second = server.requests
+    assert (names(first), names(second)) == (["find"], ["find", "shelve", "final-answer"])
+    left_out = [(each.parameter, each.by_provider) for each in recorder.of(ModelParameterRefused)]
+    assert left_out == [("tool_choice", False)]
+
+
+def test_no_choice_leaves_the_run_no_tools() -> None:
+    with OpenAIServer(Answer("Somewhere.")) as server:
+        assert clerk_at(server, tool_choice="none").run_sync("Where is the lamp?").output == "Somewhere."
+    assert {"tools", "tool_choice"}.isdisjoint(server.requests[0].body)
+
+
+def test_a_model_that_answers_without_the_call_is_told_and_its_answer_partial() -> None:
+    model = ScriptedLLM(say("Page 7."), answer("Page 7."), say("It is on page 7."))
+    recorder = EventRecorder()
+    clerk = (
+        ReactiveAgents.create()
+        .with_llm(model)
+        .with_model_settings(ModelSettings(tool_choice="find"))
+        .with_tools(find)
+        .with_reasoning()
+        .build()
+    )
+    clerk.subscribe(recorder)
+    result = clerk.run_sync("Where is the lamp?")
+    assert [each.policy for each in recorder.of(GuidanceGiven)] == ["tool_choice", "tool_choice"]
+    assert [each.tool_choice for each in model.requests] == ["find"] * 3
+    assert (result.status, result.metadata.terminated_by) == ("partial", "tool_choice")
+    assert (
+        result.reason == "The model did not make the call that tool_choice requires. Missing: a call of find."
+    )
+
+
+def test_a_declined_call_is_a_call_so_that_the_model_can_answer() -> None:
+    model = ScriptedLLM(call("find", word="lamp"), answer("It may not be looked up."))
+    clerk = (
+        ReactiveAgents.create()
+        .with_llm(model)
+        .with_model_settings(ModelSettings(tool_choice="required"))
+        .with_tools(tool(find, requires_approval=True))
+        .with_reasoning()
+        .with_approval(lambda _: False)
+        .build()
+    )
+    clerk.run_sync("Where is the lamp?")
+    assert [each.tool_choice for each in model.requests] == ["required", None]
+
+
+def test_a_model_without_tool_calls_reads_the_choice_in_its_prompt() -> None:
+    offered = ToolDefinition("find", "Find a word.", {"type": "object"})
+    request = ModelRequest((UserMessage("Hi"),), (offered,), tool_choice="find")
+    found = ProbeFinding("tool calls", "yes", "It writes calls.", datetime(2026, 1, 1, tzinfo=UTC), "prompt")
+    sent = adapted(request, ModelProfile("m", "", (found,)))
+    assert (sent.tools, sent.tool_choice) == ((), None)
+    assert "Make such a call now, before anything else." in sent.messages[0].content
+
+
+def test_a_choice_of_an_unknown_tool_is_refused() -> None:
+    builder = ReactiveAgents.create().with_llm(TestModel()).with_tools(find)
+    with pytest.raises(AgentError, match="tool_choice: got 'fnd', expected one of the agent's"):
+        builder.with_model_settings(ModelSettings(tool_choice="fnd")).build()
+    clerk = builder.build()
+    with pytest.raises(AgentError, match="tool_choice: got 'fnd', expected one of the run's tools: find"):
+        clerk.run_sync("Where is the lamp?", settings=ModelSettings(tool_choice="fnd"))
+    bare = (
+        ReactiveAgents.create()
+        .with_llm(TestModel())
+        .with_model_settings(ModelSettings(tool_choice="required"))
+    )
+    with pytest.raises(AgentError, match="got 'required', expected one of the run's tools: it has none"):
+        bare.build().run_sync("Hi?")

@@ -29,6 +29,8 @@ WRONG: list[tuple[str, Any, str]] = [
     ("reasoning_effort", "a lot", "one of none, minimal, low"),
     ("thinking_budget", -1, "0 or more"),
     ("parallel_tool_calls", "no", "True, False or None"),
+    ("tool_choice", "", "auto, required, none, the name of a tool"),
+    ("tool_choice", ["find"], "auto, required, none, the name of a tool"),
     ("extra_body", {"x": object()}, "JSON data"),
     ("extra_body", {"messages": []}, "not messages, model, stream, tools"),
     ("extra_body", {"model": "another"}, "not messages, model"),
@@ -90,7 +92,7 @@ def test_none_sends_none_and_unset_leaves_what_was_there() -> None:
     "settings",
     [
         NO_SETTINGS,
-        ModelSettings(temperature=None, max_tokens=7, stop="END", reasoning_effort="low"),
+        ModelSettings(temperature=None, max_tokens=7, stop="END", reasoning_effort="low", tool_choice="find"),
         ModelSettings(temperature=1, seed=None, stop=["a", "b"], extra_body={"x": {"y": [1, None]}}),
     ],
 )

@@ -20,7 +20,7 @@ from reactive_agents.core.ids import CallId
 from reactive_agents.core.json import JsonObject, SurrogateFilter, json_without_surrogates, without_surrogates
 from reactive_agents.core.message_formats import messages_to_openai
 from reactive_agents.core.messages import AssistantMessage, Message, ToolCall
-from reactive_agents.core.model_settings import NO_SETTINGS, UNSET, ModelSettings
+from reactive_agents.core.model_settings import NO_SETTINGS, TOOL_CHOICES, UNSET, ModelSettings
 from reactive_agents.core.tools import ToolDefinition
 
 
@@ -44,6 +44,9 @@ def chat_arguments(
         arguments["tools"] = [_tool(tool) for tool in request.tools]
         if request.parallel_tool_calls is not None:
             arguments["parallel_tool_calls"] = request.parallel_tool_calls
+        if (choice := request.tool_choice) is not None:
+            named: JsonObject = {"type": "function", "function": {"name": choice}}
+            arguments["tool_choice"] = choice if choice in TOOL_CHOICES else named
     limits = {"temperature": request.temperature, "max_tokens": request.max_tokens}
     arguments |= {name: value for name, value in limits.items() if value is not None}
     if request.response_schema is not None:

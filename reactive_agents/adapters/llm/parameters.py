@@ -34,6 +34,7 @@ _NAMES: Final[Mapping[str, tuple[str, ...]]] = {
     "reasoning_effort": ("reasoning_effort", "reasoning.effort", "output_config", "reasoning"),
     "thinking": ("budget_tokens", "thinkingBudget", "thinking"),
     "parallel_tool_calls": ("parallel_tool_calls", "disable_parallel_tool_use"),
+    "tool_choice": ("tool_choice", "toolChoice", "functionCallingConfig", "function_calling_config"),
     "response_format": ("response_format", "output_format"),
     "cache_control": ("cache_control",),
     "stream_options": ("stream_options",),
@@ -285,7 +286,7 @@ def sent_with(request: ModelRequest, model: str, address: str | None) -> Sent | 
         given = (request.temperature, request.max_tokens, request.response_schema)
         if given == (None, None, None) and (request.parallel_tool_calls is None or not request.tools):
             return None
-    fields = ("temperature", "max_tokens", "parallel_tool_calls", "response_schema")
+    fields = ("temperature", "max_tokens", "parallel_tool_calls", "tool_choice", "response_schema")
     others = ("top_p", "seed", "stop", "reasoning_effort", "thinking_budget")
     names = [name for name in fields if getattr(request, name) is not None]
     names += [name for name in others if getattr(settings, name) not in (UNSET, None)]

@@ -283,6 +283,7 @@ STANDARD_POLICIES: tuple[Policy, ...] = (
     limits.budget,
     limits.loop_detection,
     answers.cut_off,
+    requirements.tool_choice,
     requirements.required_tools,
     empty_reply,
     answers.output_type,

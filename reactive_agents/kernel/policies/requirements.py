@@ -34,6 +34,7 @@ from reactive_agents.kernel.open_requirements import (
     describe_lost,
     describe_missing,
     describe_open,
+    first_calls,
     how_to_deliver,
     requirements_of,
     still_to_gather,
@@ -178,6 +179,9 @@ def _tells_failure(text: str, errors: Iterable[str]) -> bool:
 OUT_OF_REACH = "out_of_reach"
 SYNTHESIS = "synthesis"
 PROGRESS = "progress"
+TOOL_CHOICE = "tool_choice"
+MOST_TOLD_TO_CALL = 2
+"""Answers of a run that are rejected since the call that has to come first was not made."""
 PATIENCE = 3
 """Turns that the model gets to end by itself once it was told that a requirement cannot be met."""
 
@@ -185,6 +189,23 @@ INSISTENCE = 1
 """Answers that are rejected for derived requirements, besides one for each call that was made."""
 
 _where_required = applies_where(lambda context: bool(context.input.needs.required))
+
+
+@applies_where(lambda context: bool(context.input.settings.model_settings.first_call))
+@about_answers
+def tool_choice(state: KernelState, context: KernelContext) -> Verdict | None:
+    """Reject an answer before the call of ``tool_choice``, twice; then it is partial.
+
+    That is for models and servers that answer although they are to call: others cannot.
+    """
+    proposal, names = state.proposal, sorted(first_calls(state, context))
+    if proposal is None or not proposal.text.strip() or not names:
+        return None
+    call = f"a call of {' or '.join(names)}"
+    if turns_left(state, context) and state.ledger.told.get(TOOL_CHOICE, 0) < MOST_TOLD_TO_CALL:
+        return Redirect(TOOL_CHOICE, f"Not finished: {call} has to come first. Make it now.")
+    reason = f"The model did not make the call that tool_choice requires. Missing: {call}."
+    return Stop(TOOL_CHOICE, "partial", proposal.text, reason)
 
 
 @_where_required
