@@ -437,6 +437,11 @@ class RunTimeline:
         done = "" if part is None else f"{part:.0%} "
         row.note, row.changed = _line(f"{done}{message}"), event.sequence
 
+    def _CustomEvent(self, event: LoggedEvent, body: JsonObject) -> None:
+        call, label = self._tools.get(_text(body, "call_id")), _text(body, "tool_name")
+        depth = self._depth if call is None else call.depth + 1
+        self._row(event, "other", _text(body, "name"), _shown(body.get("data")), depth=depth, label=label)
+
     def _ApprovalRequested(self, event: LoggedEvent, body: JsonObject) -> None:
         self._wait_for_call(event, "approval", _text(body, "approval_id"), body)
 

@@ -279,6 +279,29 @@ async def test_a_run_is_begun_followed_and_shown(tmp_path: Path) -> None:
         assert (await client.get("/api/runs?user=bob")).json()["runs"] == []
 
 
+async def test_what_a_tool_emits_is_a_row_with_its_name_and_data(tmp_path: Path) -> None:
+    def scan(ctx: RunContext[object]) -> str:
+        """Scan the shelf."""
+        ctx.emit("<b>row</b>", {"number": 7, "text": "<script>x</script>"})
+        ctx.emit("count", 0)
+        return "scanned"
+
+    path = tmp_path / "runs.db"
+    builder = ReactiveAgents.create().with_name("sums").with_reasoning().with_tools(scan).with_run_log(path)
+    agent = builder.with_llm(ScriptedLLM(call("scan"), answer("It is scanned."))).build()
+    config = AgentConfig(name="sums", run_log=RunLogConfig(str(path)))
+    async with studio(path, StudioAgent(agent, config)) as client:
+        run_id = await started(client, "Scan the shelf.")
+        rows = (await ended(client, run_id))["document"]["rows"]
+        (call_row,) = (row for row in rows if row["kind"] == "tool")
+        first, second = (row for row in rows if row["label"] == "scan")
+        assert (first["title"], first["note"]) == ("<b>row</b>", "number=7, text=<script>x</script>")
+        assert (second["title"], second["note"], second["minor"]) == ("count", "0", False)
+        assert first["depth"] == call_row["depth"] + 1
+        body = (await client.get(f"/api/runs/{run_id}/rows/{first['id']}")).json()["body"]
+        assert (body["name"], body["data"]["number"]) == ("<b>row</b>", 7)
+
+
 async def test_a_turn_shows_what_the_model_saw_said_and_what_is_new(tmp_path: Path) -> None:
     path = tmp_path / "runs.db"
     async with studio(path, summing(path, *SUM)) as client:
