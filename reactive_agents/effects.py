@@ -238,6 +238,11 @@ class Branch:
             kind: that of the next call; empty at the end.
         """
 
+    @property
+    def is_repeated(self) -> bool:
+        """Whether a function of the program has been here before, by the record."""
+        return False
+
     async def once(self, name: str, call: Callable[[], Awaitable[Any]]) -> Any:
         """Return the result of a service's call, from a record if it is there."""
         return await call()

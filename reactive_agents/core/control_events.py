@@ -101,12 +101,18 @@ class ToolProgressed(Event):
 
 @frozen(eq=False, repr=False)
 class CustomEvent(Event):
-    """JSON data of the program, which a tool has emitted for readers of the events."""
+    """JSON data of the program, which it has emitted for readers of the events.
+
+    Attributes:
+        tool_name: the tool that emitted it; empty for the function of a workflow, as is ``call_id``.
+        replayed: whether a function that is run again by a durable run has emitted it before.
+    """
 
     tool_name: str
     call_id: CallId
     name: str
     data: Json
+    replayed: bool = field(default=False, metadata=OMITTED)
 
 
 @frozen(eq=False, repr=False)

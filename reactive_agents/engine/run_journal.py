@@ -985,6 +985,13 @@ class RunBranch(Branch):
         """Raise ``ReplayEnded`` if a recorded call of the branch was left out."""
         self.journal.entries.hold_to_record(self.path, self.next(kind) if kind else "")
 
+    @property
+    def is_repeated(self) -> bool:
+        """Whether the next call of the branch, or one within it, is recorded."""
+        entries = self.journal.entries
+        left = any(key.startswith(self.path) for key in entries.calls_left)
+        return left or any(entries.call_at(self.next(kind)) is not None for kind in "tm")
+
     async def once(self, name: str, call: Callable[[], Awaitable[Any]]) -> Any:
         """Return the recorded result of a service call, or make the call and record it."""
         journal, is_live = self.journal, self.journal.record is not None

@@ -24,7 +24,13 @@ from reactive_agents import (
     tool,
 )
 from reactive_agents.core.errors import RunInterrupted
-from reactive_agents.core.events import AgentEvent, FinalAnswerProduced, ToolCallStarted
+from reactive_agents.core.events import (
+    AgentEvent,
+    CustomEvent,
+    FinalAnswerProduced,
+    ToolCallCompleted,
+    ToolCallStarted,
+)
 from reactive_agents.kernel import Stop
 from reactive_agents.testing import ScriptedLLM, answer, call, say
 
@@ -483,6 +489,32 @@ async def test_the_events_have_each_call_and_one_answer() -> None:
     assert [(each.answer, each.strategy) for each in answers] == [("done", "order")]
 
 
+async def test_data_that_the_function_emits_is_published_in_its_place() -> None:
+    left: list[WorkflowRun] = []
+
+    async def order(run: WorkflowRun, task: str) -> str:
+        left.append(run)
+        run.emit("begun", {"task": task})
+        await run.call("pay", amount=1)
+        await run.context.emit("paid", 1)
+        return "paid"
+
+    agent, seen = shop(order).build(), list[AgentEvent]()
+    agent.subscribe(seen.append)
+    await agent.run("pay")
+    left[0].emit("late", None)
+    shown = [
+        (each.name, each.data, each.tool_name, each.call_id, each.replayed)
+        if isinstance(each, CustomEvent)
+        else each.tool_name
+        for each in seen
+        if isinstance(each, CustomEvent | ToolCallCompleted)
+    ]
+    assert shown == [("begun", {"task": "pay"}, "", "", False), "pay", ("paid", 1, "", "", False)]
+    with pytest.raises(TypeError, match="emit: got 7 and"):
+        left[0].emit(cast(str, 7), None)
+
+
 async def test_a_partial_function_is_a_workflow_of_the_name_of_its_function() -> None:
     async def greet(word: str, run: WorkflowRun, task: str) -> str:
         return f"{word} {task}"
@@ -542,6 +574,26 @@ async def test_an_interrupted_run_goes_on_without_repeating_a_call(tmp_path: Pat
     seen.clear()
     replay = await agent.runs.replay("r")
     assert (replay.difference, seen) == ("", first)
+
+
+@pytest.mark.parametrize("accepts", [False, True])
+async def test_what_was_emitted_before_recorded_calls_comes_again_as_replayed(
+    tmp_path: Path, *, accepts: bool
+) -> None:
+    await interrupted(tmp_path / "runs.db", stop_before=2)
+
+    async def order(run: WorkflowRun, task: str) -> str:
+        for amount in (1, 2):
+            run.emit("next", amount)
+            await run.call("pay", amount=amount)
+        run.emit("all", None)
+        return "paid"
+
+    agent, seen = durable(tmp_path / "runs.db", order), list[AgentEvent]()
+    agent.subscribe(seen.append)
+    await agent.run("pay", run_id="r", accept_changes=accepts)
+    emitted = [(each.name, each.data, each.replayed) for each in seen if isinstance(each, CustomEvent)]
+    assert emitted == [("next", 1, True), ("next", 2, False), ("all", None, False)]
 
 
 @pytest.mark.parametrize(

@@ -136,7 +136,7 @@ def describe(event: events.AgentEvent) -> Line | None:
             done = "" if part is None else f" {part:.0%}"
             return Line("tool", f"{name}{done}{f': {message}' if message else ''}")
         case events.CustomEvent(tool_name=tool, name=name, data=data):
-            return Line("tool", f"{tool} {name}: {json.dumps(data, ensure_ascii=False)}")
+            return Line("tool", f"{tool} {name}: {json.dumps(data, ensure_ascii=False)}".lstrip())
         case events.ApprovalRequested(tool_name=name, arguments=arguments, risk=risk, copied=copied):
             waits = " waits for approval."
             return Line(

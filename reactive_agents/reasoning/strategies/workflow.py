@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Awaitable, Callable, Iterable, Iterator
+from collections.abc import Awaitable, Callable, Generator, Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from datetime import datetime
@@ -25,8 +25,9 @@ from returns.result import Failure, Result, Success
 from reactive_agents import effects
 from reactive_agents.core.codec import abbreviated, to_json
 from reactive_agents.core.errors import StrategyExecutionError
-from reactive_agents.core.events import FinalAnswerProduced
+from reactive_agents.core.events import CustomEvent, FinalAnswerProduced
 from reactive_agents.core.ids import CallId
+from reactive_agents.core.json import Json
 from reactive_agents.core.messages import Message, ToolCall
 from reactive_agents.core.results import (
     DEADLINE,
@@ -37,12 +38,13 @@ from reactive_agents.core.results import (
     ReasoningStatus,
     ReasoningStrategy,
 )
-from reactive_agents.core.run_context import Deps, RunContext
+from reactive_agents.core.run_context import NO_REPORT, Deps, RunContext
 from reactive_agents.core.settings import NO_NEEDS
 from reactive_agents.core.tools import CallOrigin, ToolResult
 from reactive_agents.effects import BRANCH, Effect, attempt, effect, is_cancelled
 from reactive_agents.kernel import KernelContext, KernelState, Stop, ThoughtKernel
 from reactive_agents.kernel.context_window.tool_results import tool_results
+from reactive_agents.kernel.events import RunEvents
 from reactive_agents.kernel.kernels import given_call_kernel
 from reactive_agents.kernel.ledger import CallCounts
 from reactive_agents.kernel.open_requirements import describe_missing
@@ -132,7 +134,11 @@ class WorkflowRun(Generic[Deps]):
     @property
     def context(self) -> RunContext[Deps]:
         """The dependencies, user, session and usage of the run; its state is read-only."""
-        return self._services.run_context()
+        context: RunContext[Deps] = self._services.run_context()
+        events = self._services.kernel.events.value_or(None)
+        return (
+            context if events is None else evolve(context, report=_Emitter(events, lambda: self._has_ended))
+        )
 
     @property
     def task(self) -> str:
@@ -158,6 +164,22 @@ class WorkflowRun(Generic[Deps]):
     def new_id(self) -> str:
         """Return a new id, which is the same when a durable run is continued."""
         return self._services.kernel.ids.new()
+
+    def emit(self, name: str, data: Json) -> Awaitable[None]:
+        """Publish data for the readers of the events, as the event ``CustomEvent``.
+
+        It may be awaited, to wait for slow readers. A durable run that is continued publishes it again, with
+        ``replayed`` if a call that follows is recorded. After the end of the function it does nothing.
+
+        Args:
+            name: says which data it is.
+            data: JSON data, of at most 100,000 characters.
+
+        Raises:
+            TypeError: the name is no text, or the data is not JSON.
+            ValueError: it is too long.
+        """
+        return self.context.emit(name, data)
 
     async def call(self, tool: str, /, **arguments: Any) -> Any:
         """Call a tool of the agent, and return its result as JSON data.
@@ -346,6 +368,28 @@ class WorkflowRun(Generic[Deps]):
             results={key: text for state in states for key, text in tool_results(state.scratchpad).items()},
             task=self._input.task_description,
         )
+
+
+class _Emitter:
+    """Publishes what the function of a workflow emits, until it ends."""
+
+    def __init__(self, events: RunEvents, has_ended: Callable[[], bool]) -> None:
+        self._events, self._has_ended = events, has_ended
+
+    def __call__(self, progress: float | None, message: str) -> Awaitable[None]:
+        """Report nothing: it is no call whose progress could be shown."""
+        return NO_REPORT
+
+    def emit(self, name: str, data: Json) -> Awaitable[None]:
+        """Publish data."""
+        branch = BRANCH.get()
+        repeated = branch is not None and branch.is_repeated
+        if not self._has_ended():
+            self._events.publish(CustomEvent, "", CallId(""), name, data, repeated)
+        return self
+
+    def __await__(self) -> Generator[Any, Any, None]:
+        return self._events.keep_up().__await__()
 
 
 def _json_of(value: object) -> str | None:
