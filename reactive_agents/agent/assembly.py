@@ -492,7 +492,8 @@ def _protected_paths(config: AgentConfig, components: AgentComponents) -> frozen
     stores = (config.memory, config.sessions, config.cost, config.audit, config.durability, config.run_log)
     places = [each.path for each in stores if each is not None]
     places += [config.model.profiles or IN_PROCESS, config.model.response_cache or IN_PROCESS]
-    places += [each.known_tools or IN_PROCESS for each in config.mcp_servers]
+    for server in config.mcp_servers:
+        places += [server.known_tools or IN_PROCESS, server.listed_in or IN_PROCESS]
     places += [name for each in config.mcp_servers for name in _files_of(each)]
     own = _kept_paths(os.fspath(state_directory(os.environ)))
     return frozenset((*components.config_files, *own, *stored_paths(*places)))

@@ -9,13 +9,13 @@ from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
-from attrs import evolve, field, fields, frozen
+from attrs import evolve, field, fields, frozen, has
 from returns.result import Failure, Result, Success
 
 from reactive_agents.adapters.llm.providers import default_model, is_well_known, provider_of
 from reactive_agents.adapters.system import write_for_owner
 from reactive_agents.adapters.tools import mcp
-from reactive_agents.agent.errors import value_or_raise
+from reactive_agents.agent.errors import AgentError, value_or_raise
 from reactive_agents.agent.validation import checked_options
 from reactive_agents.core import config
 from reactive_agents.core.codec import abbreviated, decode, encode, from_json
@@ -38,7 +38,8 @@ class AgentConfig(RunSettings):
         tools: names of built-in tools, and ``module:function`` for custom ones.
         external_tools: tools that other programs execute.
         handoffs: agents that a conversation may be handed to, as ``module:agent``.
-        mcp_servers: servers whose tools the agent has too; their environment and headers are written.
+        mcp_servers: servers whose tools the agent has too; their environment and headers are written. In a
+            document, also the path of a file as for :func:`load_mcp_servers`.
         skills: folders of skills, or folders that have such folders.
         workspace: the directory to which file tools are confined; ``None`` for the current one.
         sessions: where conversations are kept; in the process by default.
@@ -156,7 +157,7 @@ def _references(value: Json, option: str) -> Iterator[tuple[str, str]]:
 def read_data(source: object, kind: type[T]) -> Result[T, ConfigErrors]:
     """Read a value of which no function is used, whatever functions it names."""
     if isinstance(source, Mapping):
-        return decode(dict(source), kind)
+        return _decoded(dict(source), kind)
     if not isinstance(source, str | Path):
         return Failure(InvalidConfig("config", abbreviated(source), f"{kind.__name__}, a mapping or a path"))
     path = Path(source)
@@ -164,8 +165,33 @@ def read_data(source: object, kind: type[T]) -> Result[T, ConfigErrors]:
         text = path.read_text(encoding="utf-8-sig")  # some editors begin a file with a byte order mark
     except (OSError, ValueError) as error:
         return Failure(InvalidConfig("config", repr(str(path)), f"a readable text file ({error})"))
-    read = from_json if path.suffix == ".json" else _from_toml
-    return read(text, kind).alt(lambda wrong: evolve(wrong, file=path.name))
+    parsed: Result[Any, DecodeError] = from_json(text, Json) if path.suffix == ".json" else _from_toml(text)
+    if isinstance(parsed, Failure):
+        return Failure(evolve(parsed.failure(), type_name=kind.__name__, file=path.name))
+    return _decoded(parsed.unwrap(), kind, path.name)
+
+
+def _decoded(document: Any, kind: type[T], file: str = "") -> Result[T, ConfigErrors]:
+    """Decode a document in which ``mcp_servers`` of agents may be the path of a file."""
+    try:
+        if kind is AgentConfig:
+            document = _with_listed_servers(document)
+        elif has(kind) and isinstance(document, dict) and isinstance(document.get("domains"), list):
+            document = {**document, "domains": [*map(_with_agent, document["domains"])]}  # of a persona
+    except AgentError as error:
+        wrong = cast(ConfigErrors, error.error)
+        return Failure(evolve(wrong, option="mcp_servers") if isinstance(wrong, InvalidConfig) else wrong)
+    return decode(document, kind).alt(lambda wrong: evolve(wrong, file=file))
+
+
+def _with_agent(domain: Any) -> Any:
+    has_agent = isinstance(domain, dict) and "agent" in domain
+    return {**domain, "agent": _with_listed_servers(domain["agent"])} if has_agent else domain
+
+
+def _with_listed_servers(agent: Any) -> Any:
+    path = agent.get("mcp_servers") if isinstance(agent, dict) else None
+    return {**agent, "mcp_servers": encode(load_mcp_servers(path))} if isinstance(path, str) else agent
 
 
 def load_mcp_servers(path: str | Path) -> tuple[mcp.McpServer, ...]:
@@ -220,7 +246,7 @@ def read_mcp_servers(path: str | Path) -> Result[tuple[mcp.McpServer, ...], Conf
             )
         elif disabled:
             continue
-        server = decode({"name": name, **fields}, mcp.McpServer)
+        server = decode({"listed_in": str(path), "name": name, **fields}, mcp.McpServer)
         if not wrong and isinstance(server, Failure):
             wrong = [evolve(each, path=place + each.path[1:]) for each in server.failure().problems]
         elif not wrong:
@@ -256,14 +282,13 @@ def _expanded(value: Json, place: str, problems: list[FieldProblem]) -> Json:
     return _VARIABLE.sub(known, value)
 
 
-def _from_toml(text: str, kind: type[T]) -> Result[T, DecodeError]:
+def _from_toml(text: str) -> Result[Any, DecodeError]:
     import tomllib
 
     try:
-        document = tomllib.loads(text)
+        return Success(tomllib.loads(text))
     except (ValueError, RecursionError) as error:
-        return Failure(DecodeError(kind.__name__, (FieldProblem("$", f"cannot be parsed: {error}"),)))
-    return decode(document, kind)
+        return Failure(DecodeError("", (FieldProblem("$", f"cannot be parsed: {error}"),)))
 
 
 def _without_nothing(value: Json) -> Json:

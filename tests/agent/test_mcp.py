@@ -6,6 +6,7 @@ import json
 import stat
 import sys
 import threading
+import tomllib
 from collections.abc import AsyncGenerator, AsyncIterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -26,6 +27,7 @@ from reactive_agents import (
     read_config,
 )
 from reactive_agents.adapters.tools.mcp import McpServer
+from reactive_agents.agent.persona_config import read_persona
 from reactive_agents.core.errors import (
     DecodeError,
     InvalidConfig,
@@ -38,7 +40,7 @@ from reactive_agents.core.ids import CallId
 from reactive_agents.core.messages import ToolCall, ToolMessage, UserMessage
 from reactive_agents.core.models import ModelChunk, ModelRequest, ModelResponse
 from reactive_agents.effects import effect
-from reactive_agents.testing import ScriptedLLM, answer, call, calls, say
+from reactive_agents.testing import ScriptedLLM, answer, call, calls, forever, say
 from tests.support.mcp_server import PROGRAM, http_server
 
 pytestmark = pytest.mark.anyio
@@ -96,6 +98,53 @@ def test_servers_of_an_mcp_json_have_the_variables_of_the_environment(
     )
     assert load_mcp_servers(file) == listed
     assert ReactiveAgents.create().with_mcp(*load_mcp_servers(str(file))).config.mcp_servers == listed
+
+
+@pytest.mark.parametrize("kind", ["agent.toml", "agent.json", "persona.toml"])
+def test_a_configuration_file_names_an_mcp_json(
+    kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    servers = {"far": {"url": "https://example.com/mcp", "headers": {"X": "s3cret"}}}
+    Path("mcp.json").write_text(json.dumps({"mcpServers": servers}))
+    listed = load_mcp_servers("mcp.json")
+    text = 'mcp_servers = "mcp.json"\n[model]\nmodel = "offline"\n'
+    if kind == "persona.toml":
+        agent = text.replace("[model]", "[domains.agent.model]")
+        head = 'name = "p"\nmemory = "p.db"\n[[domains]]\nname = "chat"\n[domains.agent]\n'
+        Path(kind).write_text(head + agent)
+        assert read_persona(kind).unwrap().domains[0].agent.mcp_servers == listed
+        return
+    Path(kind).write_text(json.dumps(tomllib.loads(text)) if kind == "agent.json" else text)
+    assert read_config(kind).unwrap().mcp_servers == listed
+    assert read_config({"mcp_servers": "mcp.json"}).unwrap().mcp_servers == listed
+    Path("mcp.json").write_text(json.dumps({"mcpServers": {"far": {"url": 7}}}))
+    with pytest.raises(AgentError, match=r"list of MCP servers in mcp\.json: \$\.mcpServers\.far\.url: "):
+        ReactiveAgents.from_config(kind).build()
+    Path("mcp.json").unlink()
+    with pytest.raises(AgentError, match=r"mcp_servers: got 'mcp\.json', expected a readable text file"):
+        ReactiveAgents.from_config(kind).build()
+
+
+def test_tools_do_not_write_the_mcp_json_of_their_agent(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    servers = {"far": {"command": SERVER.command, "args": SERVER.args}}
+    Path("mcp.json").write_text(json.dumps({"mcpServers": servers}))
+    writes = call("file-write", path="mcp.json", content="{}")
+    builder = ReactiveAgents.create().with_llm(ScriptedLLM(writes, forever(answer("It cannot be written."))))
+    agent = (
+        builder.with_reasoning()
+        .with_tools("file-write")
+        .with_approval(lambda _: True)
+        .with_mcp(*load_mcp_servers("mcp.json"))
+        .build()
+    )
+    result = agent.run_sync("Empty it.")
+    observed = next(step.content for step in result.steps if step.type == "observation")
+    assert observed.startswith("The path 'mcp.json' is refused: it configures the agent")
+    assert json.loads(Path("mcp.json").read_text())["mcpServers"]
 
 
 @pytest.mark.parametrize(

@@ -195,6 +195,7 @@ class McpServer(Value):
         rename: new names, by the server's names; they get no prefix.
         auth: the flow that authenticates HTTP requests; given as an ``httpx.Auth``, such as
             ``OAuthClientProvider`` of ``mcp``.
+        listed_in: the ``mcp.json`` that it was read from, which tools do not write; empty for none.
 
     Raises:
         ValueError: a field has an invalid value, or does not apply to ``command`` or ``url``.
@@ -217,6 +218,7 @@ class McpServer(Value):
     prefix: str = field(default="", validator=_check_prefix)
     rename: Mapping[str, str] = field(factory=dict, validator=_check_renamed)
     auth: Any = field(default=None, converter=_flow, repr=False, validator=_check_auth, metadata=OMITTED)
+    listed_in: str = field(default="", eq=False, repr=False, metadata=OMITTED)
     sent: SentSecrets = field(factory=SentSecrets, init=False, eq=False, repr=False, metadata=LIVE)
 
     def __attrs_post_init__(self) -> None:
