@@ -13,7 +13,7 @@ from __future__ import annotations
 import secrets
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, asynccontextmanager, suppress
 from functools import partial
 from typing import Annotated, Any, Literal, TypeAlias, TypeVar
 from weakref import WeakValueDictionary
@@ -37,7 +37,7 @@ from reactive_agents.core.message_formats import messages_from_openai
 from reactive_agents.core.messages import Message, SystemMessage, UserMessage
 from reactive_agents.core.model_settings import ModelSettings
 from reactive_agents.core.tasks import AgentResult
-from reactive_agents.effects import attempt
+from reactive_agents.effects import Effect, attempt
 from reactive_agents.server import runs, web
 from reactive_agents.server.access import Principal
 
@@ -422,8 +422,9 @@ class OpenAIProtocol:
     ) -> tuple[runs.LiveRun, bool, AgentResponse]:
         """Return the run of a response, as :meth:`_begin` does, and the response."""
         agent, user = self._service.agents[name], principal.acts_for(body.user)
-        with self._turn(name) as turns:
-            known = await self._stored(principal, run_id) if request.headers.get("idempotency-key") else None
+        is_keyed = "idempotency-key" in request.headers
+        async with self._turn(name, is_keyed=is_keyed) as turns:
+            known = await self._stored(principal, run_id) if is_keyed else None
             if known is None:
                 response_id, session = await turns.next(agent, body, user, run_id, given.history)
                 answer = AgentResponse(response_id, int(time.time()), name, body)
@@ -473,7 +474,7 @@ class OpenAIProtocol:
             )
         if isinstance(run, runs.LiveRun):
             await run.until_ended()
-        with self._turn(answer.model) as turns:
+        async with self._turn(answer.model) as turns:
             await turns.forget(self._service.agents[answer.model], run.task.user, answer.id)
             turns.release()
         await self._service.delete(run)
@@ -500,13 +501,15 @@ class OpenAIProtocol:
         answer = AgentResponse.of(run, self._service.served_name(run))
         return None if answer is None or run.run_id != run_id else (answer, run)
 
-    @contextmanager
-    def _turn(self, agent: str) -> Iterator[Turns]:
+    @asynccontextmanager
+    async def _turn(self, agent: str, *, is_keyed: bool = False) -> AsyncGenerator[Turns, None]:
         turns = Turns(self._service, self._busy, agent)
         try:
             yield turns
-        except BaseException:
+        except BaseException as error:
             turns.release()
+            if isinstance(error, Exception) and not is_keyed:  # otherwise its run may have begun elsewhere
+                await turns.give_back()
             raise
 
     # --- runs -----------------------------------------------------------------------------------------------
@@ -692,6 +695,7 @@ class Turns:
         self._busy = busy
         self._agent = agent
         self.held: tuple[str, str] | None = None
+        self._give_back: Callable[[], Effect[None, Any]] | None = None
 
     async def next(
         self,
@@ -799,10 +803,21 @@ class Turns:
         reserved: Result[bool, Any] = await attempt(reserve(key, run_id, info.turns))
         if isinstance(reserved, Failure):
             raise runs.session_problem(AgentError(reserved.failure()))
+        if store is not None and reserved.unwrap():
+            self._give_back = partial(store.end, key, run_id, None)
         return reserved.unwrap()
+
+    async def give_back(self) -> None:
+        """Let others have the reserved turn of a run that is not begun.
+
+        If that fails, they have it when the reservation ends.
+        """
+        if self._give_back is not None:
+            await attempt(self._give_back())
 
     def keep_until_ended(self, live: runs.LiveRun) -> None:
         """Hold the session until the run has ended."""
+        self._give_back = None
         live.on_end.append(self.release)
         if live.has_ended:  # before the client learns its id
             self.release()

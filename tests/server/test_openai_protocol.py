@@ -6,6 +6,7 @@ import base64
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,7 @@ from reactive_agents.core.json import json_bytes
 from reactive_agents.core.messages import UserMessage
 from reactive_agents.core.models import TokenPrice
 from reactive_agents.core.tasks import Task
-from reactive_agents.server import create_app, openai_protocol, runs
+from reactive_agents.server import KeyLimits, create_app, openai_protocol, runs
 from reactive_agents.server.openai_protocol import Turns
 from reactive_agents.testing import ScriptedLLM, answer, call, calls, fail, forever, say
 from tests.support.contents import PNG
@@ -441,6 +442,36 @@ async def test_the_conversation_of_a_run_that_ended_at_once_is_free() -> None:
     live.end(0.0)
     turns.keep_until_ended(live)
     assert busy == set()
+
+
+async def test_a_refused_request_does_not_hold_the_turn_that_it_reserved(tmp_path: Path) -> None:
+    began, go = anyio.Event(), anyio.Event()
+
+    @tool
+    async def wait() -> str:
+        """Wait."""
+        began.set()
+        await go.wait()
+        return ""
+
+    turns = say("Red or blue?"), call("wait"), say("I have waited."), say("Red it is.")
+    said: Any = [{"role": "assistant", "content": "Red or blue?"}, {"role": "user", "content": "Red."}]
+    served = durable(tmp_path, *turns, tools=[wait])
+    async with speaking(served, limits=KeyLimits(runs=1)) as client, anyio.create_task_group() as group:
+        once = client.with_options(max_retries=0)
+        first = await once.responses.create(model="clerk", input="Ask me.")
+        with pytest.raises(openai.BadRequestError, match="the conversation already contains"):
+            await once.responses.create(model="clerk", input=said, previous_response_id=first.id)
+        assert [each.is_held for each in await served.sessions.list()] == [False]
+        group.start_soon(partial(once.responses.create, model="clerk", input="Wait.", store=False))
+        await began.wait()
+        with pytest.raises(openai.RateLimitError):
+            await once.responses.create(model="clerk", input="Red.", previous_response_id=first.id)
+        assert [each.is_held for each in await served.sessions.list()] == [False]
+        go.set()
+        await until(lambda: len(served.container.models.llm().requests) == 3)
+        second = await client.responses.create(model="clerk", input="Red.", previous_response_id=first.id)
+    assert second.id.split("_")[1] == first.id.split("_")[1]
 
 
 async def test_a_response_is_deleted_with_its_turn() -> None:
