@@ -136,7 +136,8 @@ async def end_turn(result: TaskResult | None, services: EngineServices) -> None:
         services.progress.recorded += 1
     if not isinstance(ended, Success):
         error = errors.ExecutionError(ended.failure().message, task.id, "complete", ended.failure())
-        _log.warning("Run %s was not added to session %r: %s", run_id, key.session, error.message)
+        what = "was not added to" if turn is not None else "did not give back its turn of"
+        _log.warning("Run %s %s session %r: %s", run_id, what, key.session, error.message)
         services.events.publish(ExecutionPhaseFailed, phase="complete", error=error, fatal=False)
         is_refused = isinstance(ended.failure(), errors.SessionRefused)
         if turn is not None and services.journal is not None and not is_refused:

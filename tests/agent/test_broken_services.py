@@ -533,6 +533,17 @@ async def test_a_session_store_that_raises_at_the_end_never_loses_the_paid_answe
     assert failed.error.message == f"The sessions service Unreached {problem}"
 
 
+async def test_the_log_says_of_a_failed_run_that_its_session_is_held_and_not_that_it_lacks_the_run(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    agent = ReactiveAgents.create().with_llm(ScriptedLLM()).with_reasoning().build()
+    agent.container.memory.sessions.override(_raising("end", Silent(), after=1))
+    _, error, _ = await outcome(agent)
+    assert error is not None
+    (said,) = (each.getMessage() for each in caplog.records if "session" in each.getMessage())
+    assert " did not give back its turn of session " in said
+
+
 async def test_a_reasoning_service_that_raises_at_the_end_never_loses_the_paid_answer() -> None:
     agent = ReactiveAgents.create().with_llm(scripted()).with_reasoning().build()
     reasoning = agent.container.reasoning.reasoning().unwrap()
