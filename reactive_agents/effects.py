@@ -490,9 +490,34 @@ def is_cancelled() -> bool:
     they have reached the task.
     """
     if anyio.get_cancelled_exc_class() is asyncio.CancelledError:
-        task = asyncio.current_task()
-        return task is not None and (task.cancelling() > 0 or _passed_gather(sys.exception()))
+        task, error = asyncio.current_task(), sys.exception()
+        if task is not None and task.cancelling() and sys.version_info < (3, 13):
+            _take_back_cancellations(error, task)
+        return task is not None and (task.cancelling() > 0 or _passed_gather(error))
     return anyio.current_effective_deadline() == -math.inf
+
+
+def _take_back_cancellations(error: BaseException | None, task: asyncio.Task[Any]) -> None:
+    """Take back the cancellations that task groups have left in their host.
+
+    A task of ``asyncio.TaskGroup`` that fails while the host waits for it at the end of the block leaves the
+    host counted as cancelled, though the failure is all that it raises.
+    """
+    trace = None if error is None else error.__traceback__
+    while trace is not None:
+        if trace.tb_frame.f_code is asyncio.TaskGroup.__aexit__.__code__:
+            within: Any = trace.tb_frame.f_locals
+            group = within["self"]
+            is_left = group._parent_cancel_requested and within["et"] is not asyncio.CancelledError
+            if is_left and group._parent_task is task and task.cancelling():
+                group._parent_cancel_requested = False  # once
+                task.uncancel()
+        trace = trace.tb_next
+    if isinstance(error, BaseExceptionGroup):
+        for each in error.exceptions:
+            _take_back_cancellations(each, task)
+    if error is not None and error.__context__ is not None:
+        _take_back_cancellations(error.__context__, task)
 
 
 def _passed_gather(error: BaseException | None) -> bool:

@@ -35,6 +35,44 @@ async def test_the_cancellation_of_another_task_does_not_count() -> None:
     assert not is_cancelled()
 
 
+async def test_a_group_of_tasks_of_which_one_fails_does_not_count() -> None:
+    async def failing() -> None:
+        await asyncio.sleep(0)
+        raise ValueError("x")
+
+    task = asyncio.current_task()
+    assert task is not None
+    try:
+        async with asyncio.TaskGroup() as group:
+            group.create_task(failing())
+    except ExceptionGroup:
+        assert not is_cancelled()
+    assert task.cancelling() == 0
+
+
+async def test_a_task_that_is_cancelled_while_it_waits_for_a_group_that_fails_then_counts() -> None:
+    seen: list[bool] = []
+
+    async def fails_as_it_ends() -> None:
+        try:
+            await asyncio.sleep(10)
+        finally:
+            raise ValueError("x")
+
+    async def host() -> None:
+        try:
+            async with asyncio.TaskGroup() as group:
+                group.create_task(fails_as_it_ends())
+        except ExceptionGroup:
+            seen.append(is_cancelled())
+
+    task = asyncio.ensure_future(host())
+    await anyio.wait_all_tasks_blocked()
+    task.cancel()
+    await task
+    assert seen == [True]
+
+
 async def test_a_task_that_is_cancelled_while_it_gathers_groups_counts() -> None:
     """The task group of ``gather`` takes the count of the task's cancellations back."""
     seen: list[bool] = []

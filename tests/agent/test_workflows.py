@@ -415,6 +415,59 @@ async def test_an_exception_of_a_task_group_is_named_as_without_one(declines: bo
             await agent.run("x")
 
 
+@pytest.mark.parametrize(
+    ("problems", "is_durable"), [(["a"], False), (["a"], True), (["a", "a"], False), (["a", "b"], False)]
+)
+async def test_an_exception_group_of_asyncio_ends_the_run_as_its_exceptions_do(
+    problems: list[str], is_durable: bool, tmp_path: Path
+) -> None:
+    async def failing(run: WorkflowRun, task: str) -> str:
+        raise ValueError(task)
+
+    async def order(run: WorkflowRun, task: str) -> str:
+        async with asyncio.TaskGroup() as group:
+            for each in problems:
+                group.create_task(shop(failing).build().run(each))
+        return "paid"
+
+    agent = durable(tmp_path / "runs.db", order) if is_durable else shop(order).build()
+    with pytest.raises(AgentError) as raised:
+        await agent.run("x")
+    named = "; ".join(
+        f"AgentError: The workflow failing failed: ValueError: {each}" for each in dict.fromkeys(problems)
+    )
+    assert str(raised.value) == f"The workflow order failed: {named}"
+    assert (await shop(_paid).build().run("x")).output == "paid"
+
+
+async def _paid(run: WorkflowRun, task: str) -> str:
+    return "paid"
+
+
+async def test_parts_of_several_kinds_are_named_and_fail_the_run() -> None:
+    async def fails_as_it_ends(run: WorkflowRun) -> None:
+        try:
+            await anyio.sleep_forever()
+        finally:
+            await _raises(run)
+
+    async def order(run: WorkflowRun, task: str) -> str:
+        async with asyncio.TaskGroup() as group:
+            group.create_task(run.call("pay", amount=3))
+            group.create_task(fails_as_it_ends(run))
+        return "paid"
+
+    guarded = tool(requires_approval=True)(pay.function)
+    builder = ReactiveAgents.create().with_tools(guarded).with_workflow(order)
+    agent = builder.with_approval(_declines).build()
+    with pytest.raises(AgentError, match=r"The workflow order failed: pay: .*Too much.*; KeyError: 'stock'"):
+        await agent.run("x")
+
+
+async def _declines(request: Any) -> ApprovalDecision:
+    return ApprovalDecision(False, "Too much.")
+
+
 async def test_asking_with_what_is_no_text_is_an_error() -> None:
     async def order(run: WorkflowRun, task: str) -> str:
         return await run.ask(cast(Any, {"amount": 3}))

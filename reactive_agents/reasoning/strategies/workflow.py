@@ -477,18 +477,20 @@ async def _end_of(name: str, workflow: Workflow, run: WorkflowRun[Any]) -> Stop:
     except (Exception, BaseExceptionGroup) as raised:
         if is_cancelled():
             raise
-        error = _cause(raised)
-        if not isinstance(error, Exception):
-            raise error from None
+        causes = [*_causes(raised)]
+        outside = next((each for each in causes if not isinstance(each, Exception)), None)
+        if outside is not None:
+            raise outside from None
         await run.close()
-        limit, told = run.limit_reached(), str(error)
+        limit = run.limit_reached()
         if limit is not None:
             return _at_limit(limit)
-        if isinstance(error, CallFailed) and error.origin in _ENDED_BY:
-            return Stop(_ENDED_BY[error.origin], "partial", None, told)
+        told = "; ".join(dict.fromkeys(map(_told, causes)))
+        ended_by = [_ENDED_BY.get(each.origin) if isinstance(each, CallFailed) else None for each in causes]
+        if ended_by[0] is not None and None not in ended_by:
+            return Stop(ended_by[0], "partial", None, told)
         run.end()
-        if not isinstance(error, CallFailed):
-            told = f"{type(error).__name__}: {told}".removesuffix(": ")
+        if not all(isinstance(each, CallFailed) for each in causes):
             _log.warning("The workflow %s raised.", name, exc_info=raised)
         return Stop("error", "failed", None, f"The workflow {name} failed: {told}")
     finally:
@@ -504,12 +506,18 @@ async def _end_of(name: str, workflow: Workflow, run: WorkflowRun[Any]) -> Stop:
     return evolve(stop, output=None if answer is None else text)
 
 
-def _cause(error: BaseException) -> BaseException:
-    """Return the exception of a group, first one that is not of the program."""
-    while isinstance(error, BaseExceptionGroup):
-        others = (each for each in error.exceptions if not isinstance(each, Exception))
-        error = next(others, error.exceptions[0])
-    return error
+def _causes(error: BaseException) -> Iterator[BaseException]:
+    """Yield the exceptions of a group and of the groups in it."""
+    if isinstance(error, BaseExceptionGroup):
+        for each in error.exceptions:
+            yield from _causes(each)
+    else:
+        yield error
+
+
+def _told(error: BaseException) -> str:
+    told = str(error)
+    return told if isinstance(error, CallFailed) else f"{type(error).__name__}: {told}".removesuffix(": ")
 
 
 def _at_limit(limit: Limit) -> Stop:
