@@ -314,7 +314,7 @@ class KeyUse:
         runs: the number of runs in progress.
         streams: the number of open streams.
         requests_left: the number of requests that may come at once, at ``counted_at``.
-        queueing: held while a run is put into the queue.
+        queueing: held while a run is put into the queue; for the one event loop of its application.
     """
 
     requests_left: float
@@ -329,7 +329,11 @@ class KeyUse:
 
 
 class UseOfKeys:
-    """Counts the requests, runs and streams of each key, and enforces its limits."""
+    """Counts the requests, runs and streams of each key, and enforces its limits.
+
+    It is used in one event loop, and needs no lock between threads: an application has the loop of its
+    lifespan, since its runs, streams and connections are bound to the loop in which they began.
+    """
 
     def __init__(self, monotonic: Callable[[], float] = time.monotonic) -> None:
         self._monotonic = monotonic
