@@ -475,8 +475,11 @@ class ExecutionEngine:
                 events.publish(TaskCompleted, cast(AgentResult, result))
             return Success(result)
         error = outcome.failure()
-        if isinstance(error, errors.RunCancelled) and services.journal is not None:
-            await services.journal.count_rest(place_of_records(services.ports))
+        journal = services.journal
+        if journal is not None and (
+            isinstance(error, errors.RunCancelled) or journal.entries.may_be_left_out
+        ):
+            await journal.count_rest(place_of_records(services.ports))
         context = handle.fail(error)
         try:
             await end_turn(None, services)

@@ -37,7 +37,13 @@ from reactive_agents.engine.guardrail import guard_output, guardrail
 from reactive_agents.engine.lifecycle import DONE, Phase, phase_error, publish_failure, run_phase
 from reactive_agents.engine.memory import bootstrap, memory_flush
 from reactive_agents.engine.run_records import CLOSING, cost_route
-from reactive_agents.engine.run_result import complete, partial_result, task_result, with_reason
+from reactive_agents.engine.run_result import (
+    complete,
+    partial_result,
+    place_of_records,
+    task_result,
+    with_reason,
+)
 from reactive_agents.engine.services import EnginePorts, EngineServices, OpenDeps
 from reactive_agents.engine.verification import verify
 from reactive_agents.kernel.service_calls import call_service, definitions_of, once
@@ -138,8 +144,18 @@ ANSWERING: tuple[Stage, ...] = (
 )
 """The first six phases, which end with the verified answer. They are cancelled when the run is stopped."""
 
+
+async def count_left_out(services: EngineServices) -> Result[None, errors.RuntimeErrors]:
+    """Count the recorded calls that a run has left out, whose changes are accepted."""
+    journal = services.journal
+    if journal is not None and journal.entries.may_be_left_out:
+        await journal.count_rest(place_of_records(services.ports))
+    return DONE
+
+
 ENDING: tuple[Stage, ...] = (
     Phase("memory-flush", memory_flush, attrgetter("memory"), degrades=True),
+    count_left_out,
     *CLOSING,
     run_complete,
 )

@@ -198,6 +198,11 @@ class RecordedEntries(dict[str, RunEntry]):
         """Return whether an answer is used even if its request differs."""
         return self.lenient or entry.number < self._accepted
 
+    @property
+    def may_be_left_out(self) -> bool:
+        """Whether the run may go on without making recorded calls again."""
+        return self.lenient or self._accepted > 0
+
     def _is_answered(self, request: RunEntry) -> bool:
         """Return whether a request is the one that was answered, or one of another run."""
         key = request.key.rstrip(_SENT)
@@ -276,7 +281,7 @@ class RecordedEntries(dict[str, RunEntry]):
             if entry.kind in _OF_FUNCTION and _FUNCTION_CALL.fullmatch(call) and not self.may_differ(entry):
                 self.calls_left[call] = entry
         places = {each.definition.get(PLACE, ""): each for each in sub_runs}
-        for place in () if self.lenient or self._accepted else sorted(places, key=_as_numbers):
+        for place in () if self.may_be_left_out else sorted(places, key=_as_numbers):
             if _FUNCTION_CALL.fullmatch(place):
                 self.calls_left[place] = places[place]
 
@@ -320,6 +325,7 @@ class RunJournal:
         reached: the sub-runs that this attempt has reached; ``None`` for those that are counted.
         requests: the number of requests to people in calls that are not made again.
         accepts: how the agent that continues the run differs from the one that began it.
+        is_counted: whether the calls that this attempt has not reached again are counted.
     """
 
     run: RecordedRun
@@ -338,6 +344,7 @@ class RunJournal:
     reached: dict[RunId, RunJournal | None] = field(factory=dict, init=False)
     requests: int = field(default=0, init=False)
     accepts: tuple[str, ...] = field(default=(), init=False)
+    is_counted: bool = field(default=False, init=False)
     begun_at: datetime = field(init=False)
     changes: JsonObject = field(init=False)
     seed: str = field(init=False)
@@ -556,8 +563,9 @@ class RunJournal:
         Args:
             place: of the records of the run's cost, which have what a sub-run has recorded itself.
         """
-        if self.account is None or self.record is None:
+        if self.account is None or self.record is None or self.is_counted:
             return
+        self.is_counted = True
         await self._count_sub_runs(self.account, self.record, place)
         for entry in self.entries.left():
             body = self.entries.body_of(entry)

@@ -32,7 +32,7 @@ from reactive_agents.core.events import (
     ToolCallStarted,
 )
 from reactive_agents.kernel import Stop
-from reactive_agents.testing import ScriptedLLM, answer, call, say
+from reactive_agents.testing import ScriptedLLM, answer, call, forever, say
 
 pytestmark = pytest.mark.anyio
 
@@ -773,6 +773,46 @@ async def test_a_workflow_that_leaves_out_a_recorded_call_is_interrupted(
         await durable(tmp_path / "runs.db", second).run("pay", run_id="r")
     assert isinstance(raised.value.error, RunInterrupted)
     assert paid == [1, 2]
+
+
+@pytest.mark.parametrize("begins", [False, True], ids=["left out", "and another begun"])
+@pytest.mark.parametrize("fails", [False, True])
+async def test_what_left_out_calls_took_is_counted_once(tmp_path: Path, *, fails: bool, begins: bool) -> None:
+    def agent(workflow: Any) -> ReactiveAgent:
+        described = shop(workflow, say("Thanks.", cost_usd=0.25), say("Thanks.", cost_usd=0.5))
+        return described.with_durability(tmp_path / "runs.db", recover=False).build()
+
+    sender = (
+        ReactiveAgents.create()
+        .with_name("clerk")
+        .with_llm(ScriptedLLM(forever(say("Sent.", cost_usd=0.125))))
+    )
+
+    async def first(run: WorkflowRun, task: str) -> str:
+        await run.ask("Thank.")
+        await run.call("pay", amount=1)
+        await sender.build().run("Send it.")
+        raise SystemExit
+
+    async def second(run: WorkflowRun, task: str) -> str:
+        await run.call("pay", amount=1)
+        for _ in range(2 * begins):
+            await sender.build().run("Send it.")
+        if fails:
+            raise ValueError("x")
+        return "paid"
+
+    with pytest.raises(SystemExit):
+        await agent(first).run("pay", run_id="r")
+    try:
+        ended: Any = await agent(second).run("pay", run_id="r", accept_changes=True)
+    except AgentError as error:
+        ended = error
+    metadata = ended.metadata
+    assert isinstance(ended, AgentError) == fails, ended
+    took = 0.25 + 0.125 * (1 + begins)
+    assert (metadata.cost_usd, metadata.model_calls, metadata.tool_calls) == (took, 2 + begins, 1)
+    assert paid == [1]
 
 
 async def paying_one(run: WorkflowRun, task: str) -> str:
