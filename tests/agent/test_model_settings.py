@@ -368,7 +368,7 @@ def test_a_declined_call_is_a_call_so_that_the_model_can_answer() -> None:
         ReactiveAgents.create()
         .with_llm(model)
         .with_model_settings(ModelSettings(tool_choice="required"))
-        .with_tools(tool(find, requires_approval=True))
+        .with_tools(tool(requires_approval=True)(find))
         .with_reasoning()
         .with_approval(lambda _: False)
         .build()
