@@ -386,6 +386,13 @@ def test_a_model_without_tool_calls_reads_the_choice_in_its_prompt() -> None:
     assert "Make such a call now, before anything else." in sent.messages[0].content
 
 
+def test_a_model_without_a_script_makes_the_chosen_call_first() -> None:
+    builder = ReactiveAgents.create().with_llm(TestModel()).with_reasoning().with_tools(find, shelve)
+    result = builder.build().run_sync("Look.", settings=ModelSettings(tool_choice="shelve"))
+    calls = [each.content for each in result.steps if each.type == "action"]
+    assert [each.split('"')[3] for each in calls[:2]] == ["shelve", "find"]
+
+
 def test_a_choice_of_an_unknown_tool_is_refused() -> None:
     builder = ReactiveAgents.create().with_llm(TestModel()).with_tools(find)
     with pytest.raises(AgentError, match="tool_choice: got 'fnd', expected one of the agent's"):
