@@ -246,7 +246,7 @@ def read_mcp_servers(path: str | Path) -> Result[tuple[mcp.McpServer, ...], Conf
             )
         elif disabled:
             continue
-        server = decode({"listed_in": str(path), "name": name, **fields}, mcp.McpServer)
+        server = decode({"listed_in": os.path.abspath(path), "name": name, **fields}, mcp.McpServer)
         if not wrong and isinstance(server, Failure):
             wrong = [evolve(each, path=place + each.path[1:]) for each in server.failure().problems]
         elif not wrong:
