@@ -8,16 +8,16 @@ them on a background loop, and can be called from any loop. The background loop 
 from __future__ import annotations
 
 import atexit
-import contextvars
 import os
 import threading
 import weakref
 from collections.abc import Callable, Coroutine
-from contextlib import suppress
-from typing import Any, Generic, TypeVar
+from concurrent.futures import CancelledError
+from typing import Any, TypeVar
 
 import anyio
 from anyio.abc import TaskGroup
+from anyio.from_thread import BlockingPortal
 
 from reactive_agents.effects import CallSoon, calls_on_this_loop
 
@@ -31,44 +31,8 @@ _POLL_S = 0.005
 class LoopStopped(Exception):
     """The background loop was stopped before the call ended."""
 
-
-class _Call(Generic[_T]):
-    """A coroutine on the background loop, and its caller, which waits on another loop."""
-
-    def __init__(self, body: Callable[[], Coroutine[Any, Any, _T]]) -> None:
-        self.ended = anyio.Event()
-        self._wake = calls_on_this_loop()
-        self._body = body
-        self._cancelled = False
-        self._scope: anyio.CancelScope | None = None
-        self._values: list[_T] = []
-        self._error: Exception | None = LoopStopped("the background loop was stopped")
-
-    async def run(self) -> None:
-        """Run the body on the background loop; raises only on cancellation."""
-        try:
-            with anyio.CancelScope() as self._scope:
-                if self._cancelled:
-                    self._scope.cancel()
-                self._values.append(await self._body())
-                self._error = None
-        except Exception as error:  # noqa: BLE001 - it is raised where the call was made
-            self._error = error
-
-    def cancel(self) -> None:
-        """Cancel the body; on the background loop."""
-        self._cancelled = True
-        if self._scope is not None:
-            self._scope.cancel()
-
-    def end(self) -> None:
-        """Wake the caller, from any thread."""
-        self._wake(self.ended.set)
-
-    def value(self) -> _T:
-        if self._error is not None:
-            raise self._error
-        return self._values[0]
+    def __init__(self) -> None:
+        super().__init__("the background loop was stopped")
 
 
 class BackgroundLoop:
@@ -81,10 +45,10 @@ class BackgroundLoop:
         self._thread = threading.Thread(target=self._main, name=name, daemon=True)
         self._process = os.getpid()
         self._ready = threading.Event()
-        self._lock = threading.Lock()
-        self._calls: set[_Call[Any]] = set()
+        self._calls = 0
         self._ended = False
         self._call_soon: CallSoon = lambda _: False
+        self._portal: BlockingPortal
         self._group: TaskGroup
         self._stopping: anyio.Event
 
@@ -107,21 +71,27 @@ class BackgroundLoop:
         Raises:
             LoopStopped: the loop is not running.
         """
-        call = _Call(lambda: function(*arguments))
-        context = contextvars.copy_context()
-        with self._lock:
-            if not self.alive:
-                raise LoopStopped("the background loop was stopped")
-            self._calls.add(call)
-        self._call_soon(lambda: context.run(self._begin, call))
+        has_begun = False
+
+        async def call() -> _T:
+            nonlocal has_begun
+            has_begun = True
+            self._calls += 1
+            try:
+                return await function(*arguments)
+            finally:
+                self._calls -= 1
+
+        if not self.alive:
+            raise LoopStopped
         try:
-            await call.ended.wait()
-        except BaseException:
-            self._call_soon(call.cancel)
-            with anyio.CancelScope(shield=True):
-                await call.ended.wait()
-            raise
-        return call.value()
+            return await self._portal.call_async(call)
+        except CancelledError:  # by the end of the loop
+            raise LoopStopped from None
+        except RuntimeError:  # the portal accepts no calls any more
+            if has_begun:
+                raise
+            raise LoopStopped from None
 
     def start_soon(self, function: Callable[..., Coroutine[Any, Any, None]], *arguments: Any) -> None:
         """Start a detached task; call it on the background loop itself.
@@ -144,43 +114,19 @@ class BackgroundLoop:
         try:
             anyio.run(self._serve, backend="asyncio")
         finally:
-            with self._lock:
-                self._ended = True
-                calls, self._calls = self._calls, set()
+            self._ended = True
             self._ready.set()  # also of a loop that could not be created
-            for call in calls:  # calls that came too late to begin
-                call.end()
 
     async def _serve(self) -> None:
-        async with anyio.create_task_group() as self._group:
+        async with BlockingPortal() as self._portal, anyio.create_task_group() as self._group:
             self._call_soon, self._stopping = calls_on_this_loop(), anyio.Event()
             self._ready.set()
             await self._stopping.wait()
-            with anyio.move_on_after(_LAST_CALLS_S):  # cancelled calls can still report to their callers
+            with anyio.move_on_after(_LAST_CALLS_S):  # most end by themselves, and tell their callers
                 while self._calls:  # noqa: ASYNC110 - other threads add calls
                     await anyio.sleep(_POLL_S)
+            await self._portal.stop(cancel_remaining=True)
             self._group.cancel_scope.cancel()
-
-    def _begin(self, call: _Call[Any]) -> None:
-        with suppress(ImportError):  # set by trio only, and must not be passed on with the context
-            import sniffio
-
-            sniffio.current_async_library_cvar.set("asyncio")
-        try:
-            self._group.start_soon(self._run, call)
-        except RuntimeError:  # the group has ended
-            self._discard(call)
-
-    async def _run(self, call: _Call[Any]) -> None:
-        try:
-            await call.run()
-        finally:
-            self._discard(call)
-
-    def _discard(self, call: _Call[Any]) -> None:
-        with self._lock:
-            self._calls.discard(call)
-        call.end()
 
 
 _running: weakref.WeakSet[BackgroundLoop] = weakref.WeakSet()
