@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import enum
 import uuid
+from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import anyio
@@ -51,6 +52,12 @@ from tests.support.operations import counted_operations
 from tests.support.virtual_time import Backend, virtual_time
 
 pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture(autouse=True)
+def a_workspace_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A test model also calls the built-in tools, which write files."""
+    monkeypatch.chdir(tmp_path)
 
 
 @pytest.fixture(params=["asyncio", "trio"])
