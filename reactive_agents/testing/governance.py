@@ -144,11 +144,6 @@ class RecordingCostTracker:
         self.fails_with = fails_with
         self.records: list[governance.SpendingRecord] = []
 
-    @property
-    def total_cost_usd(self) -> float:
-        """Total of all runs in US dollars."""
-        return sum(record.cost_usd for record in self.records)
-
     @fake_effect
     async def record(self, spending: governance.SpendingRecord) -> Result[None, ServiceFailed]:
         """Add the usage record of a run."""

@@ -18,7 +18,8 @@ Complexity: TypeAlias = Callable[[Task], float]
 Needs: TypeAlias = Callable[[Task], frozenset[str]]
 """Return the required capabilities of a task."""
 
-DEFAULT_RESERVED_TOKENS = 4_096
+_RESERVED_TOKENS = 4_096
+"""Tokens of a window for the transcript and the answer."""
 
 
 def needed_capabilities(task: Task) -> frozenset[str]:
@@ -39,10 +40,9 @@ class TierRouter:
         tiers: the tiers, cheapest first, one or more.
         complexity: the complexity of a task; by default :func:`task_complexity`.
         needs: the required capabilities of a task; by default :func:`needed_capabilities`.
-        reserved_tokens: tokens of a window that are reserved for the transcript and the answer, 0 or more.
 
     Raises:
-        ValueError: there is no tier, or ``reserved_tokens`` is negative.
+        ValueError: there is no tier.
     """
 
     def __init__(
@@ -51,16 +51,12 @@ class TierRouter:
         *,
         complexity: Complexity = task_complexity,
         needs: Needs = needed_capabilities,
-        reserved_tokens: int = DEFAULT_RESERVED_TOKENS,
     ) -> None:
         if not tiers:
             raise ValueError("TierRouter: tiers: got none, expected one or more.")
-        if reserved_tokens < 0:
-            raise ValueError(f"TierRouter: reserved_tokens: got {reserved_tokens}, expected 0 or more.")
         self._tiers = tuple(tiers)
         self._complexity = complexity
         self._needs = needs
-        self._reserved_tokens = reserved_tokens
 
     @effect
     async def select_model(self, task: Task, needs: RouteNeeds) -> Result[ModelRoute, ServiceFailed]:
@@ -69,7 +65,7 @@ class TierRouter:
         return choose_tier(
             self._tiers,
             complexity=self._complexity(task),
-            tokens=estimated_tokens(needs.request_bytes) + self._reserved_tokens,
+            tokens=estimated_tokens(needs.request_bytes) + _RESERVED_TOKENS,
             needs=self._needs(task) | (needs.capabilities & listed),
         )
 
