@@ -19,7 +19,7 @@ from reactive_agents.core.ids import AgentId, CallId, ContextId, EventId, Learni
 from reactive_agents.core.memory import MemoryId
 from reactive_agents.core.redaction import Redactor
 
-DEFAULT_BUSY_TIMEOUT_S = 5.0
+_PATIENCE_S = 5.0  # for other writers
 
 _MEMORIES = """
 CREATE TABLE memories (
@@ -412,7 +412,6 @@ MemoryStore: TypeAlias = Database[MemoryErrors]
 def open_memory_store(
     place: sqlite.DatabasePath,
     *,
-    busy_timeout_s: float = DEFAULT_BUSY_TIMEOUT_S,
     read_only: bool = False,
     has_vectors: bool = False,
 ) -> MemoryStore:
@@ -420,22 +419,19 @@ def open_memory_store(
 
     Args:
         place: an SQLite file, or a Postgres URL.
-        busy_timeout_s: seconds to wait for other writers, 0 or more.
         read_only: never write or create tables.
         has_vectors: whether entries have vectors, for which Postgres needs pgvector.
 
     Raises:
-        ValueError: ``busy_timeout_s`` is negative, or a memory without file is read-only.
+        ValueError: a memory without file is read-only.
     """
-    if busy_timeout_s < 0:
-        raise ValueError(f"memory: busy_timeout_s: got {busy_timeout_s}, expected 0 or more.")
     if read_only and str(place) == sqlite.IN_PROCESS:
         raise ValueError("memory: read_only: got True, expected False, since a new memory is empty.")
     return open_database(
         place,
         MEMORY,
         MemoryUnavailable,
-        patience_s=busy_timeout_s,
+        patience_s=_PATIENCE_S,
         read_only=read_only,
         more=(VECTORS,) if has_vectors else (),
     )

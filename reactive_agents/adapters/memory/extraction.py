@@ -10,9 +10,8 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from itertools import groupby, islice
-from typing import TypeAlias
 
 from attrs import frozen
 from returns.result import Failure, Result, Success
@@ -28,9 +27,6 @@ from reactive_agents.core.tasks import Task
 from reactive_agents.core.tools import RESERVED_NAMES
 from reactive_agents.effects import attempt
 from reactive_agents.ports import LLM
-
-Extractor: TypeAlias = Callable[[Task, ReasoningResult], tuple[MemoryCandidate, ...]]
-"""Extract the memories of a run; a pure function, so that it can be repeated."""
 
 MOST_FACTS_OF_ANSWER = 5
 MOST_FACTS_OF_TOOL = 2

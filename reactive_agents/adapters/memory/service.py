@@ -16,7 +16,6 @@ from returns.result import Failure, Result, Success
 from reactive_agents.adapters.memory import store, vectors
 from reactive_agents.adapters.memory.database import MemoryStore, open_memory_store, record_redactor
 from reactive_agents.adapters.memory.extraction import (
-    Extractor,
     extract_memories,
     extract_record,
     facts_by_model,
@@ -62,7 +61,7 @@ _DEFAULT = MemoryConfig()
 
 
 class SqliteMemory:
-    """Implements ``SearchableMemory`` on a memory file or database.
+    """Implements ``MemoryService`` on a memory file or database.
 
     It is opened at first use; every failure is a ``MemoryUnavailable``. Recall writes nothing, so it also
     works with a full disk and read-only files.
@@ -72,7 +71,6 @@ class SqliteMemory:
         clock: the clock for storage and decay.
         config: its tokens are counted by an upper estimate; its file is that of the database.
         embedder: enables hybrid search, which is tier ``2``; ``None`` for keyword search.
-        extract: selects the memories of a run by rules; it gets task and result without secrets.
         redactor: removes secrets from every text before it is stored, embedded or shown to a model.
 
     Attributes:
@@ -87,7 +85,6 @@ class SqliteMemory:
         clock: Clock,
         ids: IdSource,
         embedder: Embedder | None = None,
-        extract: Extractor = extract_memories,
         redactor: Redactor | None = None,
     ) -> None:
         self.problem = ""
@@ -96,7 +93,6 @@ class SqliteMemory:
         self._ids = ids
         self._config = config
         self._embedder = embedder
-        self._extract = extract
         self._redactor = redactor or Redactor()
         self._without_secrets = record_redactor(self._redactor).redacted
         self._working: dict[TaskId, tuple[MemoryCandidate, ...]] = {}
@@ -268,11 +264,7 @@ class SqliteMemory:
                     return Success(((*extract_record(task, result), *facts.unwrap()), ""))
                 why = facts.failure()
             problem = f"Rules chose what to remember instead of the model ({why})."
-        try:
-            return Success((await anyio.to_thread.run_sync(self._extract, task, result), problem))
-        except Exception as error:  # noqa: BLE001 - an extractor is arbitrary user code
-            message = f"The extractor of memories raised {type(error).__name__}: {error}."
-            return Failure(MemoryUnavailable(message, "flush"))
+        return Success((await anyio.to_thread.run_sync(extract_memories, task, result), problem))
 
     async def _embedded(self, texts: Sequence[str]) -> tuple[tuple[Embedding | None, ...], str]:
         """Return the embedding of each text, and the reason if one is missing."""

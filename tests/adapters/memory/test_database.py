@@ -11,7 +11,6 @@ import tempfile
 import threading
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
-from typing import Any
 
 import anyio
 import pytest
@@ -19,6 +18,7 @@ from returns.result import Failure, Result, Success
 
 from reactive_agents.adapters.memory.database import MEMORY, MemoryStore, open_memory_store
 from reactive_agents.adapters.memory.store import Living, Reach, add, search
+from reactive_agents.adapters.sql import open_database
 from reactive_agents.adapters.sqlite import LAYOUT, migrate, version_of
 from reactive_agents.core.errors import MemoryErrors, MemoryUnavailable
 from reactive_agents.testing.core import START
@@ -42,7 +42,7 @@ def path(tmp_path: Path) -> Path:
 
 @pytest.fixture
 async def database(path: Path) -> AsyncIterator[MemoryStore]:
-    database = open_memory_store(path, busy_timeout_s=0.2)
+    database = open_database(path, MEMORY, MemoryUnavailable, patience_s=0.2)
     yield database
     await database.aclose()
 
@@ -212,10 +212,9 @@ def test_a_forked_process_has_a_connection_of_its_own(path: Path) -> None:
     direct.close()
 
 
-@pytest.mark.parametrize("arguments", [{"busy_timeout_s": -1}, {"place": ":memory:", "read_only": True}])
-def test_options_that_make_no_sense_are_refused(path: Path, arguments: dict[str, Any]) -> None:
-    with pytest.raises(ValueError, match="memory: "):
-        open_memory_store(**{"place": path, **arguments})
+def test_a_new_memory_that_is_read_only_is_refused() -> None:
+    with pytest.raises(ValueError, match="memory: read_only: "):
+        open_memory_store(":memory:", read_only=True)
 
 
 async def test_without_a_file_it_holds_until_it_is_gone() -> None:
@@ -321,7 +320,7 @@ async def test_a_lock_that_is_let_go_in_time_is_waited_for(path: Path) -> None:
 
 
 async def test_waiting_for_a_lock_can_be_cancelled(path: Path) -> None:
-    database = open_memory_store(path, busy_timeout_s=60)
+    database = open_database(path, MEMORY, MemoryUnavailable, patience_s=60)
     await database.read("open", lambda _: None)
     holder = sqlite3.connect(path, isolation_level=None)
     holder.execute("BEGIN IMMEDIATE")
