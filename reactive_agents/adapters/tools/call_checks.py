@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from asyncio import CancelledError
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, cast
@@ -51,24 +51,27 @@ def convert_arguments(
             none.
     """
     converted = _converted(tool_name, schema, arguments)
-    if not isinstance(converted, Success) or isinstance(fits_shown(tool_name, shown, arguments), Success):
+    if not isinstance(converted, Success):
+        return converted
+    fits = shown_check(tool_name, shown)
+    if isinstance(fits(arguments), Success):
         return converted
     given = {name: _as_it_is(value) for name, value in converted.unwrap().items()}
-    return fits_shown(tool_name, shown, given).bind(lambda _: converted)
+    return fits(given).bind(lambda _: converted)
 
 
-def fits_shown(
-    tool_name: str, shown: JsonObject | None, arguments: JsonObject
-) -> Result[None, InvalidToolArguments]:
-    """Fail unless arguments fit the schema that was shown, if any.
+def shown_check(
+    tool_name: str, shown: JsonObject | None
+) -> Callable[[JsonObject], Result[None, InvalidToolArguments]]:
+    """Return the check that arguments fit the schema that was shown, if any.
 
-    The ``InvalidToolArguments`` names each argument that does not fit.
+    Its ``InvalidToolArguments`` names each argument that does not fit.
     """
     if shown is None:
-        return Success(None)
+        return lambda _: Success(None)
     from reactive_agents.adapters.tools.mcp.listed_tools import ArgumentCheck  # of prepared tools
 
-    return ArgumentCheck(shown)(tool_name, arguments)
+    return partial(ArgumentCheck(shown), tool_name)
 
 
 def _converted(

@@ -289,7 +289,7 @@ class McpTools:
         if needs_approval:  # approved arguments must not be changed before the call
             call = evolve(call, arguments=copied_json(call.arguments))
         checked = await self._checked(entry.tool, call)
-        fits_shown = partial(call_checks.fits_shown, call.name, scope.parameters)
+        fits_shown = call_checks.shown_check(call.name, scope.parameters)
         if isinstance(checked, Success):
             checked = fits_shown(call.arguments)
         if isinstance(checked, Failure):
