@@ -8,7 +8,7 @@ a text by a call, so that many skills cost few tokens.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -19,7 +19,8 @@ from returns.result import Failure, Result, Success
 from reactive_agents.adapters.tools.decorator import Tool, tool
 from reactive_agents.adapters.tools.workspace import files_below, open_to_read
 from reactive_agents.core.errors import InvalidConfig, ToolErrors, WorkspaceViolation
-from reactive_agents.core.texts import one_line, shortened
+from reactive_agents.core.json import abbreviated
+from reactive_agents.core.texts import one_line
 
 LOAD_SKILL = "load-skill"
 SKILL_FILE = "SKILL.md"
@@ -122,11 +123,11 @@ def _skill_in(folder: Path, found_in: Path) -> Result[Skill, InvalidConfig]:
     name, description = given.get("name"), given.get("description")
     if not isinstance(name, str) or not _NAME.fullmatch(name):
         return _wrong(
-            place, f"a name of at most 64 lowercase letters, digits and hyphens, not {_shown(name)}"
+            place, f"a name of at most 64 lowercase letters, digits and hyphens, not {abbreviated(name)}"
         )
     if not isinstance(description, str) or not 0 < len(description.strip()) <= _LONGEST_DESCRIPTION:
         return _wrong(
-            place, f"a description of 1 to {_LONGEST_DESCRIPTION} characters, not {_shown(description)}"
+            place, f"a description of 1 to {_LONGEST_DESCRIPTION} characters, not {abbreviated(description)}"
         )
     return Success(Skill(name, description.strip(), folder, found_in))
 
@@ -152,20 +153,13 @@ def _with_files(text: str, folder: Path, file: str) -> str:
         return text
     front_matter = _FRONT_MATTER.match(text)
     body = text[front_matter.end() :].strip() if front_matter else text
-    others = list(islice(_other_files(folder), _MOST_LISTED + 1))
+    files = (each for each in files_below(folder) if each != SKILL_FILE and each.isprintable())
+    others = list(islice(files, _MOST_LISTED + 1))
     if not others:
         return body
     more = "\n- and more" if len(others) > _MOST_LISTED else ""
     listed = "\n".join(f"- {each}" for each in others[:_MOST_LISTED])
     return f"{body}\n\nFiles of this skill, in {folder}:\n{listed}{more}"
-
-
-def _other_files(folder: Path) -> Iterator[str]:
-    return (each for each in files_below(folder) if each != SKILL_FILE and each.isprintable())
-
-
-def _shown(value: object) -> str:
-    return shortened(repr(value), 80) if isinstance(value, str) else type(value).__name__  # it may be huge
 
 
 def _wrong(place: object, expected: str) -> Failure[InvalidConfig]:
