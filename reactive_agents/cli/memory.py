@@ -7,13 +7,12 @@ import sys
 from collections.abc import Callable, Sequence
 from datetime import timedelta
 from pathlib import Path
-from typing import Annotated, Any, TypeVar, cast
+from typing import Annotated, Any, Literal, TypeVar, cast
 
 import typer
 
 from reactive_agents.adapters.memory.database import open_memory_store
 from reactive_agents.adapters.memory.service import MemoryArchive
-from reactive_agents.adapters.memory.store import ALL_KINDS
 from reactive_agents.adapters.system import SystemClock
 from reactive_agents.cli import output
 from reactive_agents.cli.output import argument, option
@@ -42,18 +41,13 @@ memory = output.command_group(
 )
 
 
-def _kind(text: str) -> str:
-    if text in ALL_KINDS:
-        return text
-    raise typer.BadParameter(f"got {text!r}, expected one of {', '.join(ALL_KINDS)}.")
-
-
 PathOption = Annotated[
     str, option("--path -p FILE_OR_URL", "The memory: a file, or a Postgres URL.", show_default=True)
 ]
 AgentOption = Annotated[str | None, option("--agent -a NAME", "Only the entries of this agent.")]
 KindOption = Annotated[
-    str | None, option("--kind -k KIND", f"Only entries of this kind: {', '.join(ALL_KINDS)}.", parser=_kind)
+    Literal["episodic", "semantic", "procedural", "critique"] | None,
+    option("--kind -k", "Only entries of this kind."),
 ]
 LimitOption = Annotated[
     int, option("--limit -n N", "The maximum number of entries.", min=1, max=10_000, show_default=True)

@@ -72,12 +72,6 @@ EXIT_CODES: dict[ReasoningStatus, output.ExitCode] = {
 }
 
 
-def _iterations(text: str) -> int:
-    if text.isdecimal() and int(text) >= 1:
-        return int(text)
-    raise typer.BadParameter(f"got {text!r}, expected an integer of 1 or more.")
-
-
 ModelOption = Annotated[
     str | None,
     option(
@@ -107,7 +101,7 @@ WorkspaceOption = Annotated[
 ]
 IterationsOption = Annotated[
     int | None,
-    option("--max-iterations -n N", "The maximum number of turns of the model.", parser=_iterations),
+    option("--max-iterations -n N", "The maximum number of turns of the model.", min=1),
 ]
 ConfigOption = Annotated[
     Path | None,

@@ -301,14 +301,7 @@ def tail(run: RunArgument, file: RunsOption = None) -> None:
 
 def _left_alone(place: str, run_id: RunId) -> str:
     """Return that no process works on a durable run; empty where one does."""
-
-    async def find(record: SqliteRunRecord) -> Result[RecordedRun | None, Any]:
-        found: Result[Any, Any] = await attempt(record.find(run_id))
-        return Success(found.value_or(None))  # it may be encrypted with another key
-
-    known = None
-    if _has(place, RUNS, "runs"):
-        known = ask_record(place, find)
+    known = _recorded(place, run_id)
     if known is None or known.status != "open" or known.is_held:
         return ""
     return (
@@ -388,7 +381,7 @@ def _recorded(file: str | None, run_id: RunId) -> RecordedRun | None:
 
     async def find(record: SqliteRunRecord) -> Result[RecordedRun | None, RunLogFailed]:
         read: Result[Any, Any] = await attempt(record.find(run_id))
-        return Success(read.value_or(None))
+        return Success(read.value_or(None))  # it may be encrypted with another key
 
     return ask_record(_place(file), find) if _has(_place(file), RUNS, "runs") else None
 
