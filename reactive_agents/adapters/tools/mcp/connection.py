@@ -362,7 +362,7 @@ async def _http_streams(server: McpServer, url: str) -> AsyncIterator[TransportS
     import httpx2
     from mcp.client.streamable_http import streamable_http_client
 
-    from reactive_agents.adapters.tools.mcp.bounded_http import BoundedClient
+    from reactive_agents.adapters.tools.mcp.http_client import BoundedClient
 
     silence_s = max(_SILENCE_S, server.timeout_s)  # a long call may be silent until its end
     timeout = httpx2.Timeout(_CONNECT_S, read=silence_s)

@@ -1,4 +1,4 @@
-"""Limits on the size of HTTP responses of MCP servers, and their authentication.
+"""The HTTP client of MCP servers: limits on the size of responses, and authentication.
 
 An exception would end the session, with all its other calls. So what is wrong with a response becomes an
 error of its request, as the library reads it from the body of an error status.

@@ -24,7 +24,7 @@ from mcp.client.auth.extensions.client_credentials import ClientCredentialsOAuth
 from mcp.shared.auth import OAuthClientMetadata
 
 from reactive_agents.adapters.tools.mcp import McpServer, McpTools
-from reactive_agents.adapters.tools.mcp.bounded_http import BoundedStream
+from reactive_agents.adapters.tools.mcp.http_client import BoundedStream
 from reactive_agents.adapters.tools.mcp.server import redact
 from reactive_agents.core.errors import ToolFailed, ToolTimedOut
 from reactive_agents.core.redaction import Redactor
