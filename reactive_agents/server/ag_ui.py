@@ -509,15 +509,7 @@ class AgUiEndpoint:
         settled = (resumed & translation.interrupts) - {"/".join(asked) for asked in run.requests}
         if given.resume and len(answers) + len(settled) < len(given.resume):
             raise web.Problem(409, "other-interrupt", "The run waits for the answers to other interrupts.")
-        for _, answer in answers:
-            principal.must_settle(answer[0])
-        for asked, answer in answers:
-            try:
-                await self._service.settle(principal, run, *asked, answer)
-            except web.Problem as problem:
-                if problem.status == 422:  # the run waits on for a better answer
-                    raise
-        # other problems: it was settled elsewhere meanwhile
+        await self._settle(principal, run, answers)
         if self._waiting.take(key) is None:  # another request of the thread continues it, with its events
             return None
         if not answers and not settled:
@@ -544,6 +536,12 @@ class AgUiEndpoint:
         tools = await self._offered(name, given)
         translation = Translation.after(given, run.run_id)
         answers = translation.answers(await self._service.open_questions(run), given)
+        await self._settle(principal, run, answers)
+        return run.run_id, {asked for asked, _ in answers}, tools
+
+    async def _settle(
+        self, principal: Principal, run: Run, answers: Sequence[tuple[RequestKey, Answer]]
+    ) -> None:
         for _, answer in answers:
             principal.must_settle(answer[0])
         for asked, answer in answers:
@@ -552,7 +550,6 @@ class AgUiEndpoint:
             except web.Problem as problem:
                 if problem.code != "not-waiting":  # else it was settled meanwhile
                     raise
-        return run.run_id, {asked for asked, _ in answers}, tools
 
     async def _run_of_answers(self, principal: Principal, name: str, given: RunAgentInput) -> Run | None:
         """Return the durable run of the thread that the answers of a request name."""
