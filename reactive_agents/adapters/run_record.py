@@ -1352,10 +1352,7 @@ def _append(file: sql.Transaction, holder: str, entries: Iterable[RunEntry]) -> 
 
 def _insert(file: sql.Transaction, run: int, latest: int, entries: Iterable[RunEntry]) -> None:
     """Add entries to a run after its latest one."""
-    rows = [
-        (run, number, entry.key, entry.kind, sqlite.microseconds(entry.at), entry.body)
-        for number, entry in enumerate(entries, latest + 1)
-    ]
+    rows = [(run, number, *_values(entry)) for number, entry in enumerate(entries, latest + 1)]
     file.executemany(
         "INSERT INTO run_entries (run, number, key, kind, at_us, body) VALUES (?, ?, ?, ?, ?, ?)", rows
     )

@@ -34,6 +34,7 @@ from reactive_agents.core.model_profiles import (
     ProbeSubject,
 )
 from reactive_agents.core.models import ModelRequest, ModelResponse
+from reactive_agents.core.texts import shortened
 from reactive_agents.core.tools import ToolDefinition
 from reactive_agents.effects import attempt
 from reactive_agents.kernel import MeteredLLM, RunEvents
@@ -405,9 +406,8 @@ def _long_request(tokens: int) -> ModelRequest:
 
 def _calls(answer: ModelResponse, tool: ToolDefinition) -> tuple[ToolCall, ...]:
     """Return the calls of the tool as the model made them, without repairs."""
-    made = tuple(call for call in answer.tool_calls if call.name == tool.name)
-    if made or answer.tool_calls:
-        return made
+    if answer.tool_calls:
+        return tuple(call for call in answer.tool_calls if call.name == tool.name)
     written = parse_calls(answer.content, (tool.name,)).calls
     return tuple(
         ToolCall(CallId(f"call-{n}"), each.name, each.arguments) for n, each in enumerate(written, 1)
@@ -431,5 +431,4 @@ def _is_object(text: str, keys: set[str]) -> bool:
 
 
 def _short(text: str) -> str:
-    flat = " ".join(text.split())
-    return json.dumps(flat if len(flat) <= _SHOWN else f"{flat[:_SHOWN]}…", ensure_ascii=False)
+    return json.dumps(shortened(" ".join(text.split()), _SHOWN), ensure_ascii=False)

@@ -14,6 +14,7 @@ from attrs.validators import and_, ge, max_len, min_len
 
 from reactive_agents.core import personas
 from reactive_agents.core.plans import PlanStatus, PlanStep
+from reactive_agents.core.texts import shortened
 from reactive_agents.reasoning.planning.schemas import next_number
 from reactive_agents.reasoning.structured_output.schema import Shape, shape_of
 
@@ -154,8 +155,7 @@ def _with_steps(plan: personas.PersonaPlan, steps: Sequence[PlanStep], now: date
 
 
 def _title(action: str) -> str:
-    line = " ".join(action.split())
-    return line if len(line) <= 80 else line[:79].rstrip() + "…"
+    return shortened(" ".join(action.split()), 80)
 
 
 # --- drafts of plans and evaluations that a model fills in, and their conversion ------------------------

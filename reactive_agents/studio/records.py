@@ -94,20 +94,18 @@ class StudioRecords:
             return []
         now = SystemClock().now()
         today = now.replace(hour=0, minute=0, second=0, microsecond=0)
-        given = [("day", cost.daily_usd, today), ("month", cost.monthly_usd, today.replace(day=1))]
+        given = (
+            ("day", cost.daily_usd, today),
+            ("month", cost.monthly_usd, today.replace(day=1)),
+            ("each run", cost.run_usd, None),
+            ("each user, a day", cost.user_daily_usd, None),
+            ("each user, a month", cost.user_monthly_usd, None),
+        )
         limits: list[JsonObject] = []
         for period, limit, since in given:
             if limit is not None:
-                spent = await self._spent(cost.path, since)
+                spent = None if since is None else await self._spent(cost.path, since)
                 limits.append({"agent": name, "period": period, "limit_usd": limit, "spent_usd": spent})
-        of_each = {
-            "each run": cost.run_usd,
-            "each user, a day": cost.user_daily_usd,
-            "each user, a month": cost.user_monthly_usd,
-        }
-        for period, limit in of_each.items():
-            if limit is not None:
-                limits.append({"agent": name, "period": period, "limit_usd": limit, "spent_usd": None})
         return limits
 
     async def _spent(self, place: str, since: datetime) -> float:
