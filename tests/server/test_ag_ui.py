@@ -18,7 +18,8 @@ from starlette.requests import ClientDisconnect
 
 from reactive_agents import AgentError, ReactiveAgents, RunContext, agent_tool, tool
 from reactive_agents.server import KeyLimits, Principal, ag_ui, create_app
-from reactive_agents.server.runs import question_id
+from reactive_agents.server.runs import AgentService, question_id
+from reactive_agents.server.web import Problem
 from reactive_agents.testing import ScriptedLLM, answer, call, calls, forever, say
 from tests.support.servers import asking, events_of
 
@@ -311,6 +312,31 @@ async def test_a_resume_that_fits_nothing_leaves_the_run_waiting() -> None:
         right = [{"interruptId": interrupt.id, "status": "resolved", "payload": {"approved": True}}]
         await stream(client, body(user("Pay Ann."), run="r3", resume=right))
     assert (statuses, PAID) == ([409, 422], ["Ann"])
+
+
+async def test_an_answer_that_cannot_be_stored_is_refused_and_may_come_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    PAID.clear()
+    problems = [Problem(503, "store-unavailable", "Down."), Problem(403, "may-not-settle", "Not you.")]
+    settle = AgentService.settle
+
+    async def fails_at_first(*given: Any) -> None:
+        if problems:
+            raise problems.pop(0)
+        await settle(*given)
+
+    monkeypatch.setattr(AgentService, "settle", fails_at_first)
+    model = ScriptedLLM(call("pay", to="Ann"), forever(answer("Ann is paid.")))
+    async with served(model, pay, with_approval=True) as client:
+        first = await stream(client, body(user("Pay Ann.")))
+        (interrupt,) = first[-1].outcome.interrupts
+        entry = {"interruptId": interrupt.id, "status": "resolved", "payload": {"approved": True}}
+        again = body(user("Pay Ann."), run="r2", resume=[entry])
+        statuses = [(await client.post("/ag-ui", json=again)).status_code for _ in range(2)]
+        second = await stream(client, again)
+    assert (statuses, PAID) == ([503, 403], ["Ann"])
+    assert text_of(second).endswith("Ann is paid.")
 
 
 async def test_a_question_is_answered_by_resuming() -> None:
