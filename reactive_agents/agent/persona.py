@@ -11,7 +11,6 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, overload
 
 from attrs import evolve, field, fields_dict, frozen
-from returns.future import FutureResult
 from returns.maybe import Maybe
 from returns.result import Failure, Result, Success
 from typing_extensions import TypedDict, TypeVar, Unpack
@@ -51,7 +50,7 @@ from reactive_agents.core.personas import (
 from reactive_agents.core.redaction import Redactor
 from reactive_agents.core.run_context import checked_deps_function, wrong_deps
 from reactive_agents.core.run_record import next_time
-from reactive_agents.effects import Effect, attempt
+from reactive_agents.effects import attempt
 from reactive_agents.engine import ExecutionEngine
 from reactive_agents.persona import (
     Check,
@@ -669,10 +668,6 @@ class Personas:
             AgentError: the configuration is invalid; ``.error`` is the error.
         """
         return value_or_raise(self.build_result())
-
-    def build_effect(self) -> Effect[PersonaAgent, ConfigErrors]:
-        """Build the persona as an effect, which fails with the first error."""
-        return FutureResult.from_result(self.build_result())
 
     def build_result(self) -> Result[PersonaAgent, ConfigErrors]:
         """Build the persona as a plain result."""
