@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import gzip
 import html
 import json
 from collections.abc import Callable
@@ -33,11 +32,6 @@ values = st.one_of(words, st.integers(-(10**6), 10**6), st.booleans(), st.lists(
 arguments = st.dictionaries(st.sampled_from(["path", "content", "to", "amount"]), values, max_size=4)
 
 
-def in_base85(text: str) -> str:
-    """The text in a code of which only sixteen characters and more are told from words."""
-    return base64.b85encode(text.encode().ljust(13)).decode()
-
-
 DISGUISES: tuple[Callable[[str], str], ...] = (
     str,
     json.dumps,
@@ -45,8 +39,6 @@ DISGUISES: tuple[Callable[[str], str], ...] = (
     html.escape,
     quote,
     lambda text: base64.b64encode(text.encode()).decode(),
-    in_base85,
-    lambda text: base64.b64encode(gzip.compress(text.encode())).decode(),
     lambda text: text.encode().hex(),
     lambda text: text[::-1],
     lambda text: text.replace("\n", "\n    > "),

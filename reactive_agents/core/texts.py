@@ -26,8 +26,6 @@ _PAIRS = (
     'ʼ\' ’\' ‘\' “" ”" „" «" »" –- —- ‐- ‑- −-'
 )
 _LOOK_ALIKES = {pair[0]: pair[1] for pair in _PAIRS.split(" ")} | {"æ": "ae", "œ": "oe"}
-_BRAILLE = "a b'k2l@cif/msp\"e3h9o6r^djg>ntq,*5<-u8v.%[$+x!&;:4\\0z7(_?w]#y)="
-_LOOK_ALIKES |= {chr(0x2800 + dots): sign for dots, sign in enumerate(_BRAILLE, 1) if sign.isalpha()}
 _LOOK_ALIKES |= {
     chr(first + place): letter
     for first in (0x1F150, 0x1F170, 0x1F1E6)  # in black circles and squares, and of flags
