@@ -9,15 +9,11 @@ from collections.abc import Mapping
 from typing import Any
 
 import pytest
-from attrs import evolve
 
 from reactive_agents import ReactiveAgents
 from reactive_agents.agent.agent import AgentResult
 from reactive_agents.core.events import AgentEvent, ContextLost
 from reactive_agents.testing import EventRecorder
-from tests.lab.laboratory import ModelServer, run_tasks
-from tests.lab.slips import BY_TEXT, CAPABLE, WEAK, Profile
-from tests.lab.tasks import FAMILIES
 from tests.support.openai_server import Answer, Call, OpenAIServer, Received, Reply
 
 HELLO = "Hello! What can I do for you?"
@@ -35,11 +31,9 @@ class CuttingServer(OpenAIServer):
     Its model works as long as it sees its task, and asks what it is to do otherwise.
     """
 
-    def __init__(self, window: int | None, *, counts: bool = True, asks: str = HELLO) -> None:
+    def __init__(self, window: int | None) -> None:
         super().__init__()
         self._window = window
-        self._counts = counts
-        self._asks = asks
         self.forgot = 0
 
     def _next(self, received: Received) -> Reply:
@@ -51,12 +45,12 @@ class CuttingServer(OpenAIServer):
         if self._window is not None and tokens > self._window:
             prompt, tokens = prompt[-self._window * 4 :], self._window
         answer = self._answer(prompt, messages)
-        return Answer(answer.content, answer.calls, usage=(tokens, 5) if self._counts else None)
+        return Answer(answer.content, answer.calls, usage=(tokens, 5))
 
     def _answer(self, prompt: str, messages: list[Mapping[str, Any]]) -> Answer:
         if TASK not in prompt:
             self.forgot += 1
-            return Answer(self._asks)
+            return Answer(HELLO)
         read = max(map(int, re.findall(r"Page (\d+)\.", prompt)), default=0)
         if read < 24:
             return Answer(None, (Call("page", {"number": read + 1}, f"call-{len(self.requests)}"),))
@@ -105,65 +99,3 @@ def test_a_server_that_reads_everything_loses_nothing() -> None:
     assert (result.status, result.output) == ("completed", "There are 24 pages.")
     assert not [event for event in events if isinstance(event, ContextLost)]
     assert "read only" not in result.reason
-
-
-@pytest.mark.parametrize(
-    "asks",
-    [
-        HELLO,
-        "Nothing of note is said here. What would you like me to do with this text?",
-        "Das Dokument enthält nichts von Belang. Was soll ich für Sie damit tun?",
-    ],
-)
-def test_a_forgotten_task_is_noticed_where_the_server_counts_no_tokens(asks: str) -> None:
-    server = CuttingServer(window=3_500, counts=False, asks=asks)
-    result, events = run(server)
-    lost = [event for event in events if isinstance(event, ContextLost)]
-    assert server.forgot >= 1
-    assert lost
-    assert lost[0].read_tokens == lost[0].sent_bytes // 2
-    assert "has nothing of its task" in lost[0].reason
-    assert (result.status, result.output) == ("completed", "There are 24 pages.")
-
-
-def test_without_counts_nothing_is_lost_where_the_task_is_known() -> None:
-    result, events = run(CuttingServer(window=None, counts=False))
-    assert (result.status, result.output) == ("completed", "There are 24 pages.")
-    assert not [event for event in events if isinstance(event, ContextLost)]
-
-
-class AskingServer(CuttingServer):
-    """Its model asks the user something after a while, whatever it is shown."""
-
-    def _answer(self, prompt: str, messages: list[Mapping[str, Any]]) -> Answer:
-        if len(self.requests) > 10:
-            return Answer("Nothing of note so far. Would you rather hear a summary?")
-        return super()._answer(prompt, messages)
-
-
-def test_a_question_that_comes_again_with_less_of_the_prompt_is_meant_so() -> None:
-    server = AskingServer(window=None, counts=False)
-    result, events = run(server)
-    assert not [event for event in events if isinstance(event, ContextLost)]
-    assert "smaller than presumed" not in result.reason
-    assert result.output == "Nothing of note so far. Would you rather hear a summary?"
-    assert result.metadata.model_calls == len(server.requests)
-
-
-@pytest.mark.system
-@pytest.mark.parametrize("profile", [CAPABLE, BY_TEXT, WEAK], ids=lambda profile: profile.name)
-def test_the_laboratory_has_no_false_alarm(profile: Profile, caplog: pytest.LogCaptureFixture) -> None:
-    class Uncounting(ModelServer):
-        def _next(self, received: Received) -> Reply:
-            reply = super()._next(received)
-            return evolve(reply, usage=None) if isinstance(reply, Answer) else reply
-
-    def told_at_length(builder: ReactiveAgents) -> ReactiveAgents:
-        return builder.with_system_prompt("Answer in short sentences. " * 400).with_context_profile(
-            window_tokens=200_000
-        )
-
-    tasks = [(family, family.task(0)) for family in FAMILIES]
-    with caplog.at_level(logging.WARNING, "reactive_agents"):
-        run_tasks(tasks, profile, build=told_at_length, serve=Uncounting)
-    assert "was lost" not in caplog.text
