@@ -96,12 +96,13 @@ class OutputStream(Generic[T]):
             return
         result = result_or_raise(self._outcome)
         self._result = self._present(result)
-        if self._result.output is None:
+        if self._result.status != "completed" and self._result.output is None:
             calls = max(1, result.metadata.model_calls)
             missing = StructuredOutputError("output", result.reason, calls)
             error = ExecutionError(missing.message, result.task_id, "complete", missing)
             raise AgentError(error, result.steps, result.metadata, result.run_id)
-        yield self._result.output
+        answer: T = self._result.output
+        yield answer
 
     def _read(self, text: str) -> Any:
         if self._shape is None:

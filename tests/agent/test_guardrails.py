@@ -464,6 +464,14 @@ async def test_a_result_that_cannot_be_checked_is_withheld_and_the_run_goes_on()
             [GuardrailFinding(["tulip"], 0, 1, 1.0, "block")],  # type: ignore[arg-type]
             "the category of a finding is not a text",
         ),
+        (
+            [GuardrailFinding("tulip", 5, 2, 1.0, "redact")],
+            "a finding to redact has no text between its start and end",
+        ),
+        (
+            [GuardrailFinding("tulip", 500, 505, 1.0, "redact")],
+            "a finding to redact has no text between its start and end",
+        ),
     ],
 )
 async def test_a_check_that_fails_is_named_without_what_it_says(

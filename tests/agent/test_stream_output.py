@@ -157,6 +157,14 @@ async def test_a_run_without_an_answer_raises() -> None:
     assert stream.result.status == "partial"
 
 
+async def test_none_is_an_answer_of_a_type_that_has_it() -> None:
+    llm = ScriptedLLM(call("final-answer", value=None))
+    builder = ReactiveAgents.create().with_llm(llm).with_reasoning().with_tools("calculator")
+    stream = builder.with_output_type(Literal[1, None]).build().stream_output("Which one?")
+    assert {value async for value in stream} == {None}
+    assert stream.result.status == "completed"
+
+
 async def test_leaving_the_loop_cancels_the_run() -> None:
     agent = ReactiveAgents.create().with_llm(ScriptedLLM(say("one two three", delay=0.0))).build()
     stream = agent.stream_output("Count.")

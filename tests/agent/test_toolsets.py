@@ -512,6 +512,19 @@ async def test_definitions_of_a_server_are_prepared_and_hold_for_its_calls() -> 
     assert '"a"' in next(step.content for step in result.steps if step.type == "observation")
 
 
+async def test_a_call_of_a_tool_that_the_turn_does_not_have_does_nothing_of_the_task() -> None:
+    def send(to: str) -> str:
+        """Send a mail."""
+        raise AssertionError("the turn does not have it")
+
+    made = [call("search", text="Ada"), call("send", to="Ada")]
+    llm = ScriptedLLM(*made, forever(answer("I sent the mail to Ada.")))
+    builder = ReactiveAgents.create().with_llm(llm).with_reasoning().with_tools(search)
+    agent = builder.with_toolset([send], prepare=lambda _, own: None).build()
+    result = await agent.run("Send a mail to Ada.")
+    assert (result.status, result.metadata.terminated_by) == ("partial", "not_done")
+
+
 def test_only_a_function_prepares_definitions() -> None:
     builder = ReactiveAgents.create().with_model("offline")
     for wrong in (builder.with_toolset([erase], prepare=True), builder.with_mcp(prepare=print_nothing)):

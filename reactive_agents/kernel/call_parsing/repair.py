@@ -12,7 +12,7 @@ from attrs import evolve, field, frozen
 from reactive_agents.core.json import Json, JsonObject
 from reactive_agents.core.messages import ToolCall
 from reactive_agents.core.texts import shortened
-from reactive_agents.core.tools import ToolDefinition
+from reactive_agents.core.tools import FINAL_ANSWER, ToolDefinition
 from reactive_agents.kernel.call_parsing.argument_schema import (
     Schema,
     branches,
@@ -156,20 +156,22 @@ _SYNONYMS = tuple(
         "limit maxresults topk numresults count",
         "directory dir folder",
         "code script source",
-        "answer finalanswer response",
+        "answer finalanswer response result value text message",
     )
 )
 _NAMES = frozenset({"function", "name", "tool", "tool_name"})
 _ENVELOPES = frozenset({"arguments", "args", "parameters", "params", "input", "kwargs"})
 
 
-def rename_arguments(arguments: JsonObject, schema: JsonObject) -> tuple[JsonObject, tuple[str, ...]]:
-    """Return arguments renamed to those of the schema, with the changes.
+def rename_arguments(arguments: JsonObject, definition: ToolDefinition) -> tuple[JsonObject, tuple[str, ...]]:
+    """Return arguments renamed to those of a tool, with the changes.
 
-    Renames only unknown arguments, to missing names: first another spelling, then a synonym, then the only
-    unknown argument to the only missing required one if its value has the right type. Unwraps an object
-    around all arguments; a JSON text of all arguments is not used as one of them.
+    Renames only unknown arguments, to missing names: first another spelling, then a synonym, then, for a tool
+    that only looks something up, the only unknown argument to the only missing required one if its value has
+    the right type. For other tools that would be a guess with effects: `delete(keep="a")` would delete it.
+    Unwraps an object around all arguments; a JSON text of all arguments is not used as one of them.
     """
+    schema = definition.parameters
     unwrapped = _unwrapped(arguments, schema)
     if unwrapped is not None:
         return unwrapped, (f"The arguments were taken out of {next(iter(arguments))!r}.",)
@@ -179,7 +181,9 @@ def rename_arguments(arguments: JsonObject, schema: JsonObject) -> tuple[JsonObj
     renamed: dict[str, str] = {}
     for means in (_is_variant, partial(are_synonyms, groups=_SYNONYMS)):
         renamed |= _claims(arguments, schema, renamed, means)
-    renamed |= _only_one_left(arguments, schema, renamed)
+    left = _only_one_left(arguments, schema, renamed)
+    if left and _is_harmless(definition):
+        renamed |= left
     if not renamed:
         return arguments, ()
     repaired = {renamed.get(key, key): value for key, value in arguments.items()}
@@ -209,6 +213,14 @@ def _only_one_left(arguments: JsonObject, schema: JsonObject, renamed: dict[str,
     typed = any("type" in branch or "enum" in branch for branch in branches(wanted, schema))
     matches = fits(coerce(value, wanted, schema, name=missing[0]), wanted, schema)
     return {unknown[0]: missing[0]} if typed and matches and value not in (None, "") else {}
+
+
+def _is_harmless(definition: ToolDefinition) -> bool:
+    """Return whether a call of a tool with a wrong argument does no harm."""
+    from reactive_agents.kernel.ordered_acts import only_looks  # its tables are large
+
+    acts = definition.risk != "low" or definition.requires_approval or definition.output
+    return not acts and definition.name != FINAL_ANSWER and only_looks(definition)
 
 
 def _missing(arguments: JsonObject, schema: JsonObject, renamed: dict[str, str]) -> list[str]:
@@ -290,7 +302,7 @@ def repair_call(call: ToolCall, definitions: Sequence[ToolDefinition]) -> Repair
         repairs.append("The text of the arguments was read as a JSON object.")
         call = evolve(call, arguments=read.value, malformed="")
     given = _without_own_name(call.arguments, by_name[name])
-    arguments, repaired = _repair_arguments(given, by_name[name].parameters)
+    arguments, repaired = _repair_arguments(given, by_name[name])
     if repaired:
         call = evolve(call, arguments=arguments)
     return RepairedCall(call, (*repairs, *repaired), by_name[name])
@@ -306,12 +318,15 @@ def _without_own_name(arguments: JsonObject, definition: ToolDefinition) -> Json
     return rest if is_own and _unwrapped(rest, definition.parameters) is not None else arguments
 
 
-def _repair_arguments(arguments: JsonObject, schema: JsonObject) -> tuple[JsonObject, tuple[str, ...]]:
+def _repair_arguments(
+    arguments: JsonObject, definition: ToolDefinition
+) -> tuple[JsonObject, tuple[str, ...]]:
+    schema = definition.parameters
     repairs: tuple[str, ...] = ()
     for _ in range(_MOST_ROUNDS):
         if fits(arguments, schema, schema):
             break
-        arguments, renamed = rename_arguments(arguments, schema)
+        arguments, renamed = rename_arguments(arguments, definition)
         arguments, converted = _convert(arguments, schema)
         if not renamed and not converted:
             break

@@ -1003,7 +1003,12 @@ def call_missing(
         return ""
     made, before = tuple(steps), _calls_in(history)
     called = {*attempts, *(each.name for each in before)}
-    called |= {step.metadata.tool_used or "" for step in made if step.metadata}
+    refused = {each.metadata.call_id for each in made if each.metadata and each.metadata.origin == "refused"}
+    called |= {
+        each.metadata.tool_used or ""
+        for each in made
+        if each.metadata and each.metadata.call_id not in refused
+    }
     is_called = acting <= called
     # these modules take a while to read
     from reactive_agents.kernel.open_items import names_items

@@ -9,7 +9,7 @@ from reactive_agents.core.json import JsonObject
 from reactive_agents.core.messages import ToolCall
 from reactive_agents.core.tools import ToolDefinition
 from reactive_agents.kernel.call_parsing.parser import parse_calls, split_thinking
-from reactive_agents.kernel.call_parsing.repair import repair_call
+from reactive_agents.kernel.call_parsing.repair import RepairedCall, repair_call
 
 KNOWN = ("web-search", "file-read", "file_write", "clock", "calculator")
 Q: JsonObject = {"query": "rain"}
@@ -248,7 +248,9 @@ def schema(required: list[str], closed: bool = True, **properties: JsonObject) -
 
 TOOLS = (
     ToolDefinition(
-        "web-search", "", schema(["query"], query={"type": "string"}, limit={"type": "integer", "default": 5})
+        "web-search",
+        "Search the web.",
+        schema(["query"], query={"type": "string"}, limit={"type": "integer", "default": 5}),
     ),
     ToolDefinition(
         "file-read",
@@ -263,7 +265,9 @@ TOOLS = (
     ToolDefinition(
         "file_write", "", schema(["path", "content"], path={"type": "string"}, content={"type": "string"})
     ),
-    ToolDefinition("calculator", "", schema(["expression"], expression={"type": "string"})),
+    ToolDefinition(
+        "calculator", "Evaluate an expression.", schema(["expression"], expression={"type": "string"})
+    ),
     ToolDefinition(
         "paint",
         "",
@@ -375,3 +379,27 @@ def test_a_word_that_two_tools_share_names_neither() -> None:
 def test_get_is_never_taken_for_set() -> None:
     tools = (ToolDefinition("set_customer_order_history", "", {}),)
     assert repair_call(ToolCall(CallId("c"), "get_customer_order_history"), tools).definition is None
+
+
+@pytest.mark.parametrize(
+    "definition",
+    [
+        ToolDefinition("delete", "Delete a file.", schema(["path"], path={"type": "string"})),
+        ToolDefinition("note", "Look up a note.", schema(["path"], path={"type": "string"}), risk="medium"),
+        ToolDefinition(
+            "note", "Look up a note.", schema(["path"], path={"type": "string"}), requires_approval=True
+        ),
+        ToolDefinition("note", "Look up a note.", schema(["path"], path={"type": "string"}), output=True),
+        ToolDefinition("note", "", schema(["path"], path={"type": "string"})),
+        ToolDefinition("final-answer", "Deliver the answer.", schema(["name"], name={"type": "string"})),
+    ],
+)
+def test_an_unknown_argument_is_no_guess_of_what_a_tool_acts_on(definition: ToolDefinition) -> None:
+    call = ToolCall(CallId("c"), definition.name, {"keep": "thesis.md"})
+    assert repair_call(call, [definition]) == RepairedCall(call, (), definition)
+
+
+def test_the_only_unknown_argument_is_the_missing_one_of_a_tool_that_looks_up() -> None:
+    definition = ToolDefinition("note", "Look up a note.", schema(["path"], path={"type": "string"}))
+    call = ToolCall(CallId("c"), "note", {"topic": "rain"})
+    assert repair_call(call, [definition]).call.arguments == {"path": "rain"}

@@ -85,7 +85,7 @@ class RuleGuardrail:
                     findings = await findings
                 if isinstance(findings, str) or not isinstance(findings, Iterable):
                     raise _not_findings(findings)
-                found += (bounded_finding(_known(each), text) for each in findings)
+                found += (_within(_known(each), text) for each in findings)
             except Exception as error:  # noqa: BLE001 - a check may be arbitrary user code
                 name = getattr(check, "__name__", type(check).__name__)
                 at = traceback.extract_tb(error.__traceback__)[-1]  # not its text: it may be private
@@ -124,6 +124,13 @@ def _known(finding: GuardrailFinding) -> GuardrailFinding:
         if not fits:
             raise _WrongFindings(f"the {name} of a finding is not {expected}")
     return finding
+
+
+def _within(finding: GuardrailFinding, text: str) -> GuardrailFinding:
+    bounded = bounded_finding(finding, text)
+    if bounded.action == "redact" and bounded.start == bounded.end and text:
+        raise _WrongFindings("a finding to redact has no text between its start and end")
+    return bounded
 
 
 def report(text: str, found: Sequence[GuardrailFinding]) -> GuardrailReport:
