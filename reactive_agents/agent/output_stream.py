@@ -101,8 +101,8 @@ class OutputStream(Generic[T]):
             missing = StructuredOutputError("output", result.reason, calls)
             error = ExecutionError(missing.message, result.task_id, "complete", missing)
             raise AgentError(error, result.steps, result.metadata, result.run_id)
-        answer: T = self._result.output
-        yield answer
+        last: T = self._result.output
+        yield last
 
     def _read(self, text: str) -> Any:
         if self._shape is None:

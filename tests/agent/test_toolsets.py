@@ -517,11 +517,11 @@ async def test_a_call_of_a_tool_that_the_turn_does_not_have_does_nothing_of_the_
         """Send a mail."""
         raise AssertionError("the turn does not have it")
 
-    made = [call("search", text="Ada"), call("send", to="Ada")]
+    made = [call("search", text="sky"), call("send", to="Ada")]
     llm = ScriptedLLM(*made, forever(answer("I sent the mail to Ada.")))
     builder = ReactiveAgents.create().with_llm(llm).with_reasoning().with_tools(search)
     agent = builder.with_toolset([send], prepare=lambda _, own: None).build()
-    result = await agent.run("Send a mail to Ada.")
+    result = await agent.run("Search for sky and send it to Ada.")
     assert (result.status, result.metadata.terminated_by) == ("partial", "not_done")
 
 
