@@ -83,8 +83,8 @@ def agent_tool(
 
     The agent has its own limits and budget, and each of its model calls is reserved from the caller's budget
     too. Its tokens and cost are added to the caller's as they arise, also when it fails or is cancelled.
-    A partial answer is marked as partial, with what is missing; an agent that abstains says why the task
-    cannot be done.
+    A partial answer is marked as partial, with what is missing. An agent that abstains, or has not done what
+    it was to do, is a failed call, which says why.
 
     Args:
         name: by default the agent's name, with ``-`` for characters that a tool's name may not have.
@@ -117,7 +117,8 @@ def agent_tool(
             return ToolReport(Failure(ToolFailed(chosen, told)), usage, is_in_doubt=True)
         if declined_in(result.steps):  # the caller has not got what it asked for either
             return ToolReport(Failure(ToolNotApproved(chosen, answer)), usage)
-        if return_direct and not result.success:
+        undone = result.status == "abstained" or result.metadata.terminated_by in _UNDONE
+        if undone or (return_direct and not result.success):  # no answer may rest on its having done it
             return ToolReport(Failure(ToolFailed(chosen, answer)), usage)
         return ToolReport(answer, usage)
 
@@ -135,6 +136,10 @@ def agent_tool(
         resumable=True,
     )(ask)
     return evolve(made, agent=agent)
+
+
+_UNDONE = ("failed_call", "not_done")
+"""Ends of runs that have not done what they were to do, whatever their answer says."""
 
 
 def _answer(result: TaskResult[Any]) -> str:

@@ -47,6 +47,16 @@ def test_the_reason_alone_is_enough() -> None:
     assert (result.status, result.output) == ("abstained", WHY)
 
 
+def test_the_reason_alone_is_enough_in_the_words_of_a_result() -> None:
+    def order(item: str) -> str:
+        """Order something."""
+        return "The warehouse is down."
+
+    turns = [call("order", item="lamp"), call("final-answer", could_not="The warehouse is down.")]
+    result = agent(*turns, using=order).build().run_sync("Order a lamp.")
+    assert (result.status, result.output) == ("abstained", "The warehouse is down.")
+
+
 @pytest.mark.parametrize("placeholder", ["", "none", "N/A", "not applicable", None, False])
 def test_a_placeholder_is_no_reason(placeholder: object) -> None:
     result = agent(gives_up("It is 3.", placeholder)).build().run_sync("What is 1 + 2?")
@@ -135,7 +145,11 @@ def test_an_agent_that_asked_it_is_told_the_reason() -> None:
     outer = ScriptedLLM(call("prices", task="The price of a lamp in 2031?"), say("There is none."))
     tools = agent_tool(inner, description="Knows prices.")
     ReactiveAgents.create().with_llm(outer).with_tools(tools).build().run_sync("What will it cost?")
-    assert outer.requests[1].messages[-1].content.startswith(f"It could not be done: {WHY}")
+    assert (
+        outer.requests[1]
+        .messages[-1]
+        .content.startswith(f"The tool 'prices' failed: It could not be done: {WHY}")
+    )
 
 
 # --- deliverables ---------------------------------------------------------------------------------------

@@ -93,6 +93,26 @@ async def test_a_partial_answer_says_that_it_is_one() -> None:
     assert result.steps[1].content.startswith("Only a partial answer. The limit of 2 turns was reached.")
 
 
+@pytest.mark.parametrize(
+    "turns",
+    [
+        [call("book", room="5"), forever(answer("Room 5 is booked."))],
+        [answer({"answer": "", "could_not": "There is no room left."})],
+    ],
+)
+async def test_a_caller_does_not_complete_what_its_agent_has_not_done(turns: list[Turn]) -> None:
+    async def book(room: str) -> str:
+        """Book a room."""
+        raise RuntimeError("the hotel does not answer")
+
+    builder = ReactiveAgents.create().with_name("clerk").with_llm(ScriptedLLM(*turns)).with_reasoning()
+    clerk = agent_tool(builder.with_tools(book).build(), description="Books rooms.")
+    llm = ScriptedLLM(call("clerk", task="Book room 5."), forever(answer("Room 5 is booked.")))
+    lead = ReactiveAgents.create().with_llm(llm).with_reasoning().with_tools(clerk).build()
+    result = await lead.run("Have the clerk book room 5.")
+    assert (result.status, result.metadata.terminated_by) == ("partial", "failed_call")
+
+
 async def test_an_agent_with_return_direct_answers_for_its_caller() -> None:
     inner = agent_tool(expert(answer("They are there.")), return_direct=True)
     builder = ReactiveAgents.create().with_llm(asking()).with_reasoning().with_tools(inner)

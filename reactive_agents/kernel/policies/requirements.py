@@ -125,7 +125,7 @@ def abstains(proposal: Proposal, state: KernelState, context: KernelContext) -> 
         for part in _PART.split(proposal.could_not)
         if len(part.split()) > _PLACEHOLDER_WORDS and not _NO_PROBLEM.search(part)
     ]
-    if any(map(denies, (proposal.text, *parts))):
+    if proposal.text == proposal.could_not or any(map(denies, (proposal.text, *parts))):
         return True
     seen = evidence.Seen(context.input.asked, results_of(state))
     return not evidence.ends_with_evidence(proposal.text, seen)
