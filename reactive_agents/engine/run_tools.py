@@ -49,7 +49,8 @@ class RunTools:
     """Implements ``ToolService`` for one run, with usage, checks and audit entries.
 
     The guardrail checks a result, or the error message of a failed tool, before the model sees it. If it is
-    blocked, or could not be checked, the call fails with the error that the result was withheld.
+    blocked, or could not be checked, the call fails with the error that the result was withheld. One of a
+    tool that may act stays a call that worked: it must not be made again for its result.
     """
 
     def __init__(self, tools: ToolService, services: EngineServices) -> None:
@@ -151,10 +152,18 @@ class RunTools:
             return Success(evolve(result, error=withheld or joined_texts(detail)))
         value, withheld = await self._checked(call, result.result)
         if withheld:
-            return Success(evolve(result, result=None, error=withheld, parts=(), known_texts=()))
+            hidden = evolve(result, result=None, parts=(), known_texts=())
+            if self._only_looks_up(call):
+                return Success(evolve(hidden, error=withheld))
+            return Success(evolve(hidden, result=f"{withheld} The call was carried out: do not repeat it."))
         if value is result.result:
             return executed
         return Success(evolve(result, result=value, known_texts=()))  # the model sees another text
+
+    def _only_looks_up(self, call: ToolCall) -> bool:
+        from reactive_agents.kernel.ordered_acts import is_lookup  # its tables are large
+
+        return all(is_lookup(each) for each in self.definitions() if each.name == call.name)
 
     async def _recorded(
         self, call: ToolCall, scope: ToolScope, approver: Approver | None, passed: str

@@ -49,6 +49,7 @@ from reactive_agents.kernel.clauses import (
     size_of,
     takes_named,
 )
+from reactive_agents.kernel.ledger import has_side_effects
 from reactive_agents.kernel.open_items import open_items
 
 _SEVERAL_WORDS = "send notify book refund cancel restart pay delete order write create remind publish update"
@@ -803,6 +804,11 @@ def only_looks(tool: ToolDefinition) -> bool:
     if not may_act(tool):
         return bool(tool.description) and _ANYTHING.match(tool.description) is None
     return _DATA.match(tool.description) is not None and not _acts_of(tool)
+
+
+def is_lookup(tool: ToolDefinition) -> bool:
+    """Return whether a tool only looks something up, by its options and as it is described."""
+    return not (has_side_effects(tool) or tool.requires_approval) and only_looks(tool)
 
 
 def _nouns_of(tool: ToolDefinition) -> list[str]:

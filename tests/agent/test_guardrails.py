@@ -448,6 +448,31 @@ async def test_a_result_that_cannot_be_checked_is_withheld_and_the_run_goes_on()
     assert "could not be checked" in shown(llm)
 
 
+@pytest.mark.parametrize("raises", [True, False])
+async def test_an_act_whose_result_is_withheld_is_done_and_not_repeated(*, raises: bool) -> None:
+    sent: list[str] = []
+
+    def send(to: str) -> str:
+        """Send a mail."""
+        sent.append(to)
+        return "tulip"
+
+    def check(text: str) -> list[GuardrailFinding]:
+        if raises:
+            raise ValueError(text)
+        return [GuardrailFinding("flower", 0, len(text), 1.0, "block")]
+
+    llm = ScriptedLLM(call("send", to="Ada"), answer("I sent the mail to Ada."))
+    builder = ReactiveAgents.create().with_llm(llm).with_reasoning().with_tools(send)
+    agent = builder.with_guardrails(FunctionCheck(check, stages=("tool-result",))).build()
+    result = await agent.run("Send a mail to Ada.")
+    assert (result.status, sent) == ("completed", ["Ada"])
+    (told,) = [step.content for step in result.steps if step.type == "observation"]
+    assert told.startswith("The result was withheld: ")
+    assert told.endswith("The call was carried out: do not repeat it.")
+    assert "tulip" not in shown(llm) + repr(result)
+
+
 @pytest.mark.parametrize(
     ("returned", "problem"),
     [

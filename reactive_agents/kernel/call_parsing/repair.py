@@ -217,10 +217,9 @@ def _only_one_left(arguments: JsonObject, schema: JsonObject, renamed: dict[str,
 
 def _is_harmless(definition: ToolDefinition) -> bool:
     """Return whether a call of a tool with a wrong argument does no harm."""
-    from reactive_agents.kernel.ordered_acts import only_looks  # its tables are large
+    from reactive_agents.kernel.ordered_acts import is_lookup  # its tables are large
 
-    acts = definition.risk != "low" or definition.requires_approval or definition.output
-    return not acts and definition.name != FINAL_ANSWER and only_looks(definition)
+    return definition.name != FINAL_ANSWER and is_lookup(definition)
 
 
 def _missing(arguments: JsonObject, schema: JsonObject, renamed: dict[str, str]) -> list[str]:
