@@ -21,8 +21,8 @@ from reactive_agents.adapters.tools.workspace import files_below, open_to_read
 from reactive_agents.core.errors import InvalidConfig, ToolErrors, WorkspaceViolation
 from reactive_agents.core.json import abbreviated
 from reactive_agents.core.texts import one_line
+from reactive_agents.core.tools import LOAD_SKILL
 
-LOAD_SKILL = "load-skill"
 SKILL_FILE = "SKILL.md"
 LARGEST_SKILL_FILE = 1_000_000
 """The maximum of bytes of a file of a skill."""

@@ -170,7 +170,7 @@ def _tools_of(origin: str, left: Iterable[tuple[str, str]]) -> tuple[str, ...]:
 def _doubt_of(left: Iterable[tuple[str, str]]) -> str:
     tools = " and of ".join(_tools_of("in_doubt", left))
     return (
-        f"The call of {tools} is in doubt: its result was not recorded, and it may have taken effect."
+        f"The call of {tools} is in doubt: its result is not known, and it may have taken effect."
         if tools
         else ""
     )

@@ -22,8 +22,8 @@ CallOrigin: TypeAlias = Literal["executed", "declined", "in_doubt", "stored", "r
 """Where the result of a call comes from: a run of the tool, an earlier run of the same call, or a refusal.
 
 A call that is ``declined`` was not approved. One that is ``in_doubt`` was under way when the process of a
-durable run ended, and was not made again. One that is ``external`` has no result yet: it was checked and
-approved, and another program executes it.
+durable run ended, or when its time was up, and may have taken effect. One that is ``external`` has no result
+yet: it was checked and approved, and another program executes it.
 """
 TRIED: frozenset[CallOrigin | None] = frozenset({"executed", "declined", "in_doubt"})
 """Origins of calls that no rule of the run held back."""
@@ -32,6 +32,8 @@ FINAL_ANSWER = "final-answer"
 RECALL = "recall"
 ASK_USER = "ask-user"
 """The external tool whose calls are questions to a person."""
+LOAD_SKILL = "load-skill"
+"""The tool whose description lists what it can load, a line each."""
 ANSWER_TIMEOUT_S = 300.0
 """Seconds that an external call waits by default."""
 RESERVED_NAMES = frozenset({FINAL_ANSWER, RECALL})

@@ -254,6 +254,11 @@ NO_TOOL_SERVICE = (
 )
 NO_TIME = "Not run: the time limit of the run was reached."
 CUT_OFF = "Cut off at the time limit of the run; it may have taken effect."
+IN_DOUBT = (
+    "It may have taken effect. Find out whether it did before making it again; where that is not possible, "
+    "report it."
+)
+"""The advice on a call that did not end in time."""
 
 
 async def run_calls(
@@ -327,7 +332,17 @@ async def _run_call(
         error = _explained(call, context, result.failure())
         if isinstance(result.failure(), errors.ToolNotApproved):
             return ToolResult(call.id, call.name, error=error, duration_ms=elapsed_ms, origin="declined")
+        if _is_in_doubt(call, context, result.failure()):
+            error = f"{error} {IN_DOUBT}" if error != CUT_OFF else error
+            return ToolResult(call.id, call.name, error=error, duration_ms=elapsed_ms, origin="in_doubt")
     return ToolResult(call.id, call.name, error=error, duration_ms=elapsed_ms)
+
+
+def _is_in_doubt(call: ToolCall, context: KernelContext, error: errors.ToolErrors) -> bool:
+    """Return whether a call was under way when its time was up, and may have done what cannot be undone."""
+    definition = context.toolset.definition(call.name)
+    timed_out = isinstance(error, errors.ToolTimedOut) and error.timeout_s > 0
+    return timed_out and definition is not None and takes_effect_again(definition)
 
 
 def _explained(call: ToolCall, context: KernelContext, error: errors.ToolErrors) -> str:

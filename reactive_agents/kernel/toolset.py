@@ -11,8 +11,8 @@ from attrs import evolve, field, frozen
 from reactive_agents.core.config import SchemaDetail
 from reactive_agents.core.json import Json, JsonObject
 from reactive_agents.core.tools import FINAL_ANSWER as FINAL_ANSWER
+from reactive_agents.core.tools import LOAD_SKILL, ToolDefinition, TurnChanges
 from reactive_agents.core.tools import RECALL as RECALL
-from reactive_agents.core.tools import ToolDefinition, TurnChanges
 from reactive_agents.core.values import Value, computed, lazy_pattern
 from reactive_agents.kernel.answer_form import COULD_NOT as COULD_NOT
 from reactive_agents.kernel.answer_form import FINAL_ANSWER_TOOL as FINAL_ANSWER_TOOL
@@ -59,7 +59,7 @@ def fit_definitions(
         detail: ``full`` changes nothing. ``trimmed`` leaves out titles, examples and comments, and of
             descriptions what goes beyond 1200 characters at the top and the first sentence further in.
             ``compact`` also leaves out defaults and all descriptions except the first sentences of those of
-            the tool and its arguments.
+            the tool and its arguments. The list of skills is kept, for ``compact`` with first sentences.
     """
     if detail == "full":
         return tuple(definitions)
@@ -67,7 +67,12 @@ def fit_definitions(
 
 
 def _fitted(definition: ToolDefinition, rules: _Rules) -> ToolDefinition:
-    description = first_sentence(definition.description) if rules.short else _trimmed(definition.description)
+    description = definition.description
+    if definition.name != LOAD_SKILL:
+        description = first_sentence(description) if rules.short else _trimmed(description)
+    elif rules.short:
+        told, *skills = description.splitlines()
+        description = "\n".join([told, *map(first_sentence, skills)])
     parameters = definition.parameters
     if not _refers_into_annotations(parameters, rules.dropped_within):
         parameters = _schema(parameters, rules, 0)

@@ -322,7 +322,7 @@ async def test_an_interrupted_run_goes_on_and_reports_the_call_in_doubt(tmp_path
     assert events.of(RunContinued)[0].attempt == 2
     assert "may have taken effect" in llm.requests[0].messages[-1].content
     assert (result.status, result.metadata.terminated_by) == ("partial", "in_doubt")
-    assert result.reason.startswith("The call of pay is in doubt: its result was not recorded")
+    assert result.reason.startswith("The call of pay is in doubt: its result is not known")
     assert result.metadata.model_calls == 4  # two of the first process, two of the second
 
 
@@ -602,7 +602,7 @@ async def test_a_doubt_in_the_run_of_another_agent_is_one_of_its_caller(
     )
     result = await described(outer, inner).runs.resume("order-1")
     assert (result.status, result.metadata.terminated_by) == ("partial", "in_doubt")
-    assert result.reason.startswith("The call of payer is in doubt: its result was not recorded")
+    assert result.reason.startswith("The call of payer is in doubt: its result is not known")
     observed = outer.requests[0].messages[-1].content
     if wrappers == (swallow_error,):
         assert observed == "All went well."

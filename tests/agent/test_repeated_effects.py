@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 
+import anyio
 import pytest
 
 from reactive_agents import AgentResult, ModelRetry, ReactiveAgents, tool
-from reactive_agents.testing import ScriptedLLM, answer, call, calls, say
+from reactive_agents.testing import ScriptedLLM, answer, call, calls, forever, say
+from tests.support.plans import plan, tool_step
 
 
 def booked_by(*turns: object, strategy: str = "reactive") -> tuple[list[str], list[str]]:
@@ -124,3 +126,23 @@ def test_a_call_that_failed_is_made_again_beside_the_answer() -> None:
     agent = ReactiveAgents.create().with_llm(ScriptedLLM(both, both, both)).with_tools(book).with_reasoning()
     assert agent.build().run_sync("Get me a room.").status == "completed"
     assert tried == ["Ritz", "Ritz"]
+
+
+@pytest.mark.parametrize("strategy", ["reactive", "plan-execute-reflect"])
+def test_one_that_did_not_end_in_time_may_have_taken_effect_and_is_not_asked_for_again(strategy: str) -> None:
+    booked: list[str] = []
+
+    @tool(risk="medium", timeout_s=0.05)
+    async def book(hotel: str) -> str:
+        """Book a room."""
+        booked.append(hotel)
+        await anyio.sleep_forever()
+        return "confirmed"
+
+    made = call("book", hotel="Ritz") if strategy == "reactive" else plan(tool_step("book", hotel="Ritz"))
+    model = ScriptedLLM(made, forever(answer("A room is booked.")))
+    builder = ReactiveAgents.create().with_llm(model).with_tools(book).with_reasoning(strategy)
+    result = builder.build().run_sync("Book a room in the Ritz.")
+    assert (result.status, booked) == ("partial", ["Ritz"])
+    (shown,) = [step.content for step in result.steps if step.type == "observation"]
+    assert shown.startswith("The tool 'book' did not end within 0.05 seconds. It may have taken effect.")

@@ -9,7 +9,7 @@ import pytest
 
 from reactive_agents import AgentError, ReactiveAgents
 from reactive_agents.agent import skills as module
-from reactive_agents.agent.skills import LOAD_SKILL
+from reactive_agents.core.tools import LOAD_SKILL
 from reactive_agents.testing import ScriptedLLM, answer, call, forever
 
 pytestmark = pytest.mark.anyio
@@ -72,6 +72,20 @@ async def test_the_model_is_shown_descriptions_and_loads_the_text_with_the_names
         "# Weekly report\n\nBegin with the risks. The headings are in assets/headings.txt.\n\n"
         f"Files of this skill, in {report}:\n- assets/headings.txt"
     )
+
+
+@pytest.mark.parametrize("tier", ["local", "mid", "frontier"])
+async def test_models_of_all_sizes_are_shown_what_each_skill_is_for(tier: Any, tmp_path: Path) -> None:
+    for number in range(20):
+        described = f"Writes letters of kind {number}. " + "It is used for these. " * 10
+        text = f"---\nname: letter-{number}\ndescription: {described}\n---\nBegin."
+        written(tmp_path / f"letter-{number}", text)
+    builder, model = agent_of(tmp_path)
+    await builder.with_context_profile(tier).build().run("Write a letter.")
+    (tool,) = [each for each in model.requests[0].tools if each.name == LOAD_SKILL]
+    for number in range(20):
+        assert f"\n- letter-{number}: Writes letters of kind {number}." in tool.description
+    assert ("It is used for these." in tool.description) == (tier != "local")
 
 
 async def test_a_file_of_a_skill_is_read_and_its_text_as_it_is_at_the_time_of_the_call(report: Path) -> None:

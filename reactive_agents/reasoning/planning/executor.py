@@ -68,7 +68,8 @@ async def run_step(
     """Run a step until it succeeds or its retries are used up, and record each status.
 
     A reference without a result, and a call that was refused, fail the step at once, since they would fail
-    again. Fails with ``StrategyExecutionError`` when a kernel breaks its own rules.
+    again; so does a call in doubt, which may have taken effect. Fails with ``StrategyExecutionError`` when a
+    kernel breaks its own rules.
     """
     clock = context.services.kernel.clock
     step = evolve(step, status="in_progress", started_at=clock.now())
@@ -219,7 +220,7 @@ def _required_calls(
 
 def _was_refused(state: KernelState) -> bool:
     last = state.steps[-1].metadata if state.steps else None
-    return last is not None and last.origin in ("refused", "declined")
+    return last is not None and last.origin in ("refused", "declined", "in_doubt")
 
 
 # --- the steps of a plan --------------------------------------------------------------------------------
