@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeAlias, TypeVar, cast, overload
 
 from attrs import evolve, frozen
@@ -17,7 +17,7 @@ from reactive_agents.agent.tool_references import imported
 from reactive_agents.core.codec import abbreviated
 from reactive_agents.core.errors import InvalidConfig, ToolFailed, ToolNotApproved, root_cause
 from reactive_agents.core.messages import AssistantMessage, Message, ToolMessage
-from reactive_agents.core.results import declined_in, doubt_in
+from reactive_agents.core.results import ReasoningStep, declined_in, doubt_in
 from reactive_agents.core.run_context import RunContext, can_take, is_of_type, is_subtype, type_name
 from reactive_agents.core.tasks import TaskResult, TaskResultMetadata
 from reactive_agents.core.tools import ApprovalRule
@@ -109,7 +109,8 @@ def agent_tool(
                 result = await agent.run(task, deps=ctx.deps)
         except AgentError as error:
             doubt, cause = doubt_in(error.steps), root_cause(error.error).message
-            failed = Failure(ToolFailed(chosen, f"{cause} {doubt}".rstrip(), type(error.error).__name__))
+            told = "\n".join(filter(None, (f"{cause} {doubt}".rstrip(), _done(error.steps))))
+            failed = Failure(ToolFailed(chosen, told, type(error.error).__name__))
             return ToolReport(failed, _usage(error.metadata), is_in_doubt=bool(doubt))
         answer, usage, doubt = _answer(result), _usage(result.metadata), doubt_in(result.steps)
         if doubt:  # the caller does not know either whether it took effect
@@ -146,9 +147,16 @@ def _answer(result: TaskResult[Any]) -> str:
     text = result.text or ""
     if result.status == "completed":
         return text
-    if result.status == "abstained":
-        return f"{result.reason}\n\n{text or 'There is no text.'}"
-    return f"Only a {result.status} answer. {result.reason}\n\n{text or 'There is no text.'}"
+    kind = "" if result.status == "abstained" else f"Only a {result.status} answer."
+    told = " ".join(filter(None, (kind, result.reason, _done(result.steps))))
+    return f"{told}\n\n{text or 'There is no text.'}"
+
+
+def _done(steps: Iterable[ReasoningStep]) -> str:
+    """Return what was done before a run ended early, which is not to be done again; empty for nothing."""
+    known = (step.metadata for step in steps)
+    tools = dict.fromkeys(each.tool_used or "" for each in known if each and each.has_effect)
+    return f"Done before it ended, and not to be repeated: {', '.join(tools)}." if tools else ""
 
 
 def _usage(figures: TaskResultMetadata | None) -> tuple[RunUsage, ...]:

@@ -113,6 +113,25 @@ async def test_a_caller_does_not_complete_what_its_agent_has_not_done(turns: lis
     assert (result.status, result.metadata.terminated_by) == ("partial", "failed_call")
 
 
+@pytest.mark.parametrize(
+    "end",
+    [fail(ModelUnavailable("down", "m")), answer({"answer": "", "could_not": "There is no time left."})],
+)
+async def test_a_caller_is_told_what_its_agent_has_done_before_it_failed(end: Turn) -> None:
+    @tool(risk="medium")
+    async def send(to: str) -> str:
+        """Send a mail."""
+        return f"sent to {to}"
+
+    turns = [call("look", place="the list"), call("send", to="Ada"), forever(end)]
+    builder = ReactiveAgents.create().with_name("clerk").with_llm(ScriptedLLM(*turns)).with_reasoning()
+    clerk = agent_tool(builder.with_tools(look, send).build(), description="Sends mails.")
+    llm = ScriptedLLM(call("clerk", task="Mail all."), forever(answer("The clerk failed after one mail.")))
+    lead = ReactiveAgents.create().with_llm(llm).with_reasoning().with_tools(clerk).build()
+    result = await lead.run("Have the clerk mail all.")
+    assert "Done before it ended, and not to be repeated: send." in result.steps[1].content
+
+
 async def test_an_agent_with_return_direct_answers_for_its_caller() -> None:
     inner = agent_tool(expert(answer("They are there.")), return_direct=True)
     builder = ReactiveAgents.create().with_llm(asking()).with_reasoning().with_tools(inner)
