@@ -455,6 +455,12 @@ async def test_a_person_approves_by_the_definition_of_the_turn_and_cannot_edit_b
         (lambda ctx, each: attrs.evolve(each, name="other"), "changed more of the tool 'pay' than its desc"),
         (lambda ctx, each: attrs.evolve(each, description=None), "the description None, expected a text"),
         (lambda ctx, each: attrs.evolve(each, parameters={"type": 3}), "parameters that cannot be used"),
+        (
+            lambda ctx, each: attrs.evolve(
+                each, parameters={"type": "object", "properties": {"day": {"type": "string"}}}
+            ),
+            "gave the tool 'pay' the parameter 'day', which it does not take",
+        ),
         (lambda ctx, each: 1 / 0, "raised ZeroDivisionError: division by zero"),
     ],
 )
