@@ -531,6 +531,24 @@ async def test_a_call_of_a_tool_that_the_turn_does_not_have_does_nothing_of_the_
     assert (result.status, result.metadata.terminated_by) == ("partial", "not_done")
 
 
+@pytest.mark.parametrize(
+    ("task", "tried", "said", "status"),
+    [
+        ("Search for sky and send it to Ada.", "send", "I sent the mail to Ada.", "partial"),
+        ("Book a room for Ada.", "book_room", "The room is booked.", "partial"),
+        ("Book a room for Ada.", "book_room", "I cannot book rooms: there is no tool for it.", "abstained"),
+        ("Write a poem about rain.", "write_poem", "Rain falls softly on the town.", "completed"),
+        ("Search for sky.", "web_search", "elsewhere: sky", "completed"),
+    ],
+)
+async def test_a_call_of_a_tool_that_there_is_not_does_nothing_of_the_task(
+    task: str, tried: str, said: str, status: str
+) -> None:
+    llm = ScriptedLLM(call("search", text="sky"), call(tried, text="sky"), forever(answer(said)))
+    agent = ReactiveAgents.create().with_llm(llm).with_reasoning().with_tools(search).build()
+    assert (await agent.run(task)).status == status
+
+
 def test_only_a_function_prepares_definitions() -> None:
     builder = ReactiveAgents.create().with_model("offline")
     for wrong in (builder.with_toolset([erase], prepare=True), builder.with_mcp(prepare=print_nothing)):

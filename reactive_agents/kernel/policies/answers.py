@@ -40,7 +40,7 @@ from reactive_agents.kernel.call_parsing.argument_schema import CALL_AGAIN
 from reactive_agents.kernel.call_parsing.json_extraction import breaks_off
 from reactive_agents.kernel.call_parsing.response_calls import may_hold_calls
 from reactive_agents.kernel.call_parsing.spelled_calls import spelled_calls
-from reactive_agents.kernel.call_parsing.tool_names import squash
+from reactive_agents.kernel.call_parsing.tool_names import squash, words
 from reactive_agents.kernel.context import (
     KernelContext,
     Redirect,
@@ -998,17 +998,15 @@ def call_missing(
             stand; ``None`` to compare none.
     """
     offered = [each for each in tools if each.name != FINAL_ANSWER]
+    made, before = tuple(steps), _calls_in(history)
+    tried = {step.metadata.call_id: step.metadata.tool_used or "" for step in made if step.metadata}
+    refused = {each.metadata.call_id for each in made if each.metadata and each.metadata.origin == "refused"}
+    offered += _unknown_tools({tried[each] for each in refused} - {each.name for each in offered})
     acting = _acting_in(offered)
     if not acting:
         return ""
-    made, before = tuple(steps), _calls_in(history)
     called = {*attempts, *(each.name for each in before)}
-    refused = {each.metadata.call_id for each in made if each.metadata and each.metadata.origin == "refused"}
-    called |= {
-        each.metadata.tool_used or ""
-        for each in made
-        if each.metadata and each.metadata.call_id not in refused
-    }
+    called |= {name for call_id, name in tried.items() if call_id not in refused}
     is_called = acting <= called
     # these modules take a while to read
     from reactive_agents.kernel.open_items import names_items
@@ -1029,6 +1027,12 @@ def call_missing(
     if not parts and told is not None:
         parts = replaced_left(task, text, offered, calls, told)
     return f"no call for {', '.join(parts)} has worked" if parts else ""
+
+
+def _unknown_tools(names: Iterable[str]) -> list[ToolDefinition]:
+    """Return tools that a model called although there are none, as their names describe them."""
+    called = (name for name in names if name not in (FINAL_ANSWER, RECALL))
+    return [ToolDefinition(name, f"{' '.join(words(name)).capitalize()}.", {}) for name in called]
 
 
 def _acting_in(tools: Iterable[ToolDefinition]) -> set[str]:
