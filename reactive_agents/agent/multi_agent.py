@@ -153,7 +153,7 @@ def _answer(result: TaskResult[Any]) -> str:
 
 
 def _done(steps: Iterable[ReasoningStep]) -> str:
-    """Return what was done before a run ended early, which is not to be done again; empty for nothing."""
+    """Return what a run did before it ended early; empty for nothing."""
     known = (step.metadata for step in steps)
     tools = dict.fromkeys(each.tool_used or "" for each in known if each and each.has_effect)
     return f"Done before it ended, and not to be repeated: {', '.join(tools)}." if tools else ""

@@ -807,7 +807,7 @@ def only_looks(tool: ToolDefinition) -> bool:
 
 
 def is_lookup(tool: ToolDefinition) -> bool:
-    """Return whether a tool only looks something up, by its options and as it is described."""
+    """Return whether a tool only looks up, by its options and description."""
     return not (has_side_effects(tool) or tool.requires_approval) and only_looks(tool)
 
 

@@ -339,7 +339,7 @@ async def _run_call(
 
 
 def _is_in_doubt(call: ToolCall, context: KernelContext, error: errors.ToolErrors) -> bool:
-    """Return whether a call was under way when its time was up, and may have done what cannot be undone."""
+    """Return whether a call that did not end in time may have taken effect."""
     definition = context.toolset.definition(call.name)
     timed_out = isinstance(error, errors.ToolTimedOut) and error.timeout_s > 0
     return timed_out and definition is not None and takes_effect_again(definition)

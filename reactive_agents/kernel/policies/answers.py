@@ -1030,7 +1030,7 @@ def call_missing(
 
 
 def _unknown_tools(names: Iterable[str]) -> list[ToolDefinition]:
-    """Return tools that a model called although there are none, as their names describe them."""
+    """Return tools that there are not, as the names in calls describe them."""
     called = (name for name in names if name not in (FINAL_ANSWER, RECALL))
     return [ToolDefinition(name, f"{' '.join(words(name)).capitalize()}.", {}) for name in called]
 
