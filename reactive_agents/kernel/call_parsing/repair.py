@@ -156,7 +156,7 @@ _SYNONYMS = tuple(
         "limit maxresults topk numresults count",
         "directory dir folder",
         "code script source",
-        "answer finalanswer response result value text message",
+        "answer finalanswer response result value output text content message",
     )
 )
 _NAMES = frozenset({"function", "name", "tool", "tool_name"})
