@@ -118,7 +118,7 @@ def matching(pattern: SecretPattern) -> st.SearchStrategy[str]:
 
 
 @pytest.mark.parametrize("pattern", PATTERNS)
-@examples(20)
+@examples(6)
 @given(data=st.data())
 def test_each_match_begins_near_a_head_of_its_pattern(pattern: SecretPattern, data: st.DataObject) -> None:
     text = data.draw(matching(pattern))

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cache
 from importlib import import_module
 from itertools import takewhile
 from typing import Annotated, Any
@@ -65,6 +66,18 @@ def _usage_errors() -> Iterator[None]:
         raise typer.Exit(output.ExitCode.BAD_USAGE) from None
 
 
+@cache
+def _parser_of(name: str, command: Any) -> Any:
+    """Return the parser of a subcommand, which takes much longer to make than to use."""
+    if not isinstance(command, typer.Typer):
+        from reactive_agents.cli import output  # which every subcommand imports
+
+        single = output.command_group()
+        single.command(name)(command)
+        command = single
+    return typer.main.get_command(command)
+
+
 class LazyGroup(TyperGroup):
     """A command group that imports a subcommand when it is called."""
 
@@ -87,14 +100,7 @@ class LazyGroup(TyperGroup):
                 typer.echo(f"error: {needed}", err=True)
                 raise SystemExit(2) from None
             raise _UsageError(needed) from None
-        command = getattr(module, cmd_name)
-        if not isinstance(command, typer.Typer):
-            from reactive_agents.cli import output  # which every subcommand imports
-
-            single = output.command_group()
-            single.command(cmd_name)(command)
-            command = single
-        return typer.main.get_command(command)
+        return _parser_of(cmd_name, getattr(module, cmd_name))
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         """Return the subcommand, with interrupts and garbage collection on again."""

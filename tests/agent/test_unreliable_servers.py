@@ -144,14 +144,14 @@ class FailingServer(OpenAIServer):
 @pytest.mark.system
 def test_runs_finish_on_a_server_that_fails_one_in_four_requests() -> None:
     failed = 0
-    for seed in range(100, 120):
+    for seed in range(100, 110):
         with FailingServer(0.25, seed) as server:
             result, recorder = run(server)
         assert (result.status, result.output) == ("completed", "The area is 7.5.")
         assert result.metadata.model_calls == len(recorder.of(ModelCallCompleted)) == 2
         assert len(server.requests) == 2 + server.failed
         failed += server.failed
-    assert failed >= 7
+    assert failed >= 4
 
 
 @pytest.mark.parametrize(

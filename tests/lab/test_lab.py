@@ -19,7 +19,7 @@ def some(count: int) -> list[tuple[Family, LabTask]]:
 
 
 def test_a_capable_model_solves_every_family() -> None:
-    figures = run_tasks(some(2), CAPABLE)
+    figures = run_tasks(some(1), CAPABLE)
     wrong = [(o.task_id, o.status, o.output) for o in figures.outcomes if o.ending != "right"]
     assert wrong == []
     assert not figures.slips
@@ -49,7 +49,7 @@ def test_a_capable_model_that_answers_by_text_is_not_asked_again() -> None:
 @pytest.mark.system
 def test_the_shorter_texts_of_local_models_cost_no_right_answer(monkeypatch: pytest.MonkeyPatch) -> None:
     def run() -> Figures:
-        return run_tasks(some(3), WEAK, build=lambda builder: builder.with_context_profile(tier="local"))
+        return run_tasks(some(2), WEAK, build=lambda builder: builder.with_context_profile(tier="local"))
 
     brief = run()
     monkeypatch.setattr(ContextProfile, "is_brief", False)

@@ -16,7 +16,7 @@ from tests.support.personas import PersonaBench, persona_bench
 
 pytestmark = pytest.mark.anyio
 
-EVENTS = 120
+EVENTS = 90
 
 
 def walker(seed: int, *, learning: bool = True, reasoning: bool = True, misled: float = 0.1) -> PersonaBench:

@@ -1,4 +1,7 @@
-"""A worker of a queue that may be killed: ``python -m tests.support.queue_worker URL FOLDER ENGINE``."""
+"""Workers of a queue that may be killed: ``python -m tests.support.queue_worker URL FOLDER ENGINE``.
+
+Each is a fork of this process, so that it begins at once, and another takes its place when it was killed.
+"""
 
 from __future__ import annotations
 
@@ -67,12 +70,7 @@ def queue_with_kills(url: str, folder: Path, engine: str, runs: int) -> dict[str
 
     anyio.run(submit)
     command = [sys.executable, "-m", "tests.support.queue_worker", url, str(folder), engine]
-    kills, workers = 0, [subprocess.Popen(command, cwd=ROOT) for _ in range(3)]
-    while workers:
-        ended = workers.pop(0)
-        if ended.wait() != 0:  # as a supervisor does
-            kills += 1
-            workers.append(subprocess.Popen(command, cwd=ROOT))
+    kills = int(subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, check=True).stdout)
     keys = (folder / "effects").read_text().splitlines()
     return {
         "runs": runs,
@@ -83,5 +81,33 @@ def queue_with_kills(url: str, folder: Path, engine: str, runs: int) -> dict[str
     }
 
 
+def forked(url: str, folder: Path, engine: str) -> int:
+    """Start a worker; return the id of its process."""
+    pid = os.fork()
+    if not pid:
+        status = 1
+        try:
+            anyio.run(work, url, folder, engine)
+            status = 0
+        finally:
+            os._exit(status)
+    return pid
+
+
+def main(url: str, folder: Path, engine: str) -> None:
+    """Let three workers run what is queued, as a supervisor does; print how many were killed."""
+    if engine == "dbos":
+        import dbos  # noqa: F401 - what is imported here, each fork has
+
+    kills, workers = 0, {forked(url, folder, engine) for _ in range(3)}
+    while workers:
+        pid, status = os.wait()
+        workers.remove(pid)
+        if status:
+            kills += 1
+            workers.add(forked(url, folder, engine))
+    print(kills)
+
+
 if __name__ == "__main__":
-    anyio.run(work, sys.argv[1], Path(sys.argv[2]), sys.argv[3])
+    main(sys.argv[1], Path(sys.argv[2]), sys.argv[3])

@@ -17,8 +17,8 @@ from tests.support.queue_worker import queue_with_kills
 
 ROOT = Path(__file__).parents[2]
 STEPS = int(os.environ.get("KILLED_STEPS", "2"))
-EVERY = os.environ.get("KILLED_EVERY", "4")  # boundary of a strategy, of which there are two at each write
-EVERY_WRITE = EVERY if EVERY == "1" else str(2 * int(EVERY))
+EVERY = os.environ.get("KILLED_EVERY", "5")  # boundary of a strategy: odd, as there are two at each write
+EVERY_WRITE = EVERY if EVERY == "1" else "9"
 
 
 @pytest.mark.parametrize("kind", ["plain", "idempotent", "parallel", "sub-agent", "workflow"])

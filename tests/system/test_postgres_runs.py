@@ -13,7 +13,6 @@ from pathlib import Path
 
 import anyio
 import anyio.to_thread
-import psycopg
 import pytest
 
 from reactive_agents import AgentError, ReactiveAgent, ReactiveAgents, tool
@@ -28,29 +27,26 @@ from reactive_agents.effects import attempt
 from reactive_agents.testing import ScriptedLLM, answer, call
 from tests.adapters.test_run_record import *  # noqa: F403 - the tests of the record, here on Postgres
 from tests.adapters.test_run_record import Open
-from tests.support.postgres import running_server
+from tests.support.postgres import Server, running_server
 from tests.support.queue_worker import queue_with_kills
 
 ROOT = Path(__file__).parents[2]
 STEPS = os.environ.get("KILLED_STEPS", "2")
+EVERY = int(os.environ.get("KILLED_EVERY", "3"))
 QUEUED = int(os.environ.get("QUEUED_RUNS", "20"))
 
 
 @pytest.fixture(scope="module")
-def url() -> Iterator[str]:
-    with running_server() as server:
-        yield server.url
+def server() -> Iterator[Server]:
+    """A server that tests crash: there is little in it, so that it recovers at once."""
+    with running_server() as running:
+        yield running
 
 
 @pytest.fixture
-def database(url: str) -> str:
+def database(server: Server) -> str:
     """The address of a database of this test."""
-    name = f"test_{os.urandom(4).hex()}"
-    with psycopg.connect(url, autocommit=True) as connection:
-        connection.execute(f"CREATE DATABASE {name}")
-    of_test = url.replace("/postgres?", f"/{name}?")
-    assert of_test != url
-    return of_test
+    return server.new()
 
 
 @pytest.fixture
@@ -59,20 +55,23 @@ def opened(database: str) -> Open:
     return lambda clock: SqliteRunRecord(database, clock=clock)
 
 
-@pytest.mark.parametrize("kind", ["plain", "parallel", "sub-agent"])
-def test_a_run_killed_at_every_boundary(tmp_path: Path, url: str, kind: str) -> None:
-    command = [sys.executable, "-m", "tests.support.durable_crashes", str(tmp_path), STEPS, kind, "1"]
-    environment = {**os.environ, "DURABLE_URL": url}
+@pytest.mark.parametrize(("kind", "every"), [("plain", 1), ("parallel", EVERY), ("sub-agent", EVERY)])
+def test_a_run_killed_at_boundaries(tmp_path: Path, database: str, kind: str, every: int) -> None:
+    """At every one of the plain run, and in files at every one of all (``test_durable_crashes.py``)."""
+    command = [sys.executable, "-m", "tests.support.durable_crashes", str(tmp_path), STEPS, kind, str(every)]
+    environment = {**os.environ, "DURABLE_URL": database}
     ended = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
     assert ended.returncode == 0, ended.stderr
     counts = json.loads(ended.stdout)
     print(counts)
-    assert counts["resumed"] == counts["kills"] > 5 * int(STEPS)
+    assert counts["resumed"] == counts["kills"] > 5 * int(STEPS) // every
     assert counts["repeated"] == counts["events_lost"] == 0
 
 
 @pytest.mark.parametrize("idempotent", [True, False])
-def test_a_run_survives_a_crash_of_the_server(idempotent: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_run_survives_a_crash_of_the_server(
+    server: Server, database: str, idempotent: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Its last entries, which the server had not on its disk, are written once more.
 
     That is so also when the call under way outlasts the time for which entries are kept otherwise.
@@ -92,19 +91,18 @@ def test_a_run_survives_a_crash_of_the_server(idempotent: bool, monkeypatch: pyt
     async def run() -> None:
         llm = ScriptedLLM(*[call("note", number=number) for number in range(5)], answer("All is noted."))
         described = ReactiveAgents.create().with_llm(llm).with_reasoning().with_tools(note)
-        agent = described.with_durability(server.url, recover=False).build()
+        agent = described.with_durability(database, recover=False).build()
         assert (await agent.run("Note the numbers.", run_id="r")).output == "All is noted."
         assert len(await agent.runs.steps("r")) == 11
         assert (await agent.runs.replay("r")).difference == ""
         await agent.aclose()
 
-    with running_server() as server:
-        anyio.run(run)
+    anyio.run(run)
     assert noted == [0, 1, 2, 3, 4]
 
 
 def test_a_run_whose_server_hangs_is_interrupted_and_calls_no_tool_again(
-    monkeypatch: pytest.MonkeyPatch,
+    server: Server, database: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(postgres, "_SILENT_S", 1.0)
     noted: list[int] = []
@@ -124,7 +122,7 @@ def test_a_run_whose_server_hangs_is_interrupted_and_calls_no_tool_again(
         return described.with_durability(url, recover=False).with_sessions(url).build()
 
     async def run() -> None:
-        first = agent(server.url, 0, 1, 2, 3)
+        first = agent(database, 0, 1, 2, 3)
         with hanging:
             with pytest.raises(AgentError, match="cannot be reached") as failed:
                 await first.run("Note the numbers.", run_id="r", session="s")
@@ -132,19 +130,20 @@ def test_a_run_whose_server_hangs_is_interrupted_and_calls_no_tool_again(
             with pytest.raises(AgentError, match="cannot be reached"):
                 await first.runs.list()
             await first.aclose()
-        second = agent(f"{server.url}&application_name=second", 3)  # with its own connections
+        second = agent(f"{database}&application_name=second", 3)  # with its own connections
         assert [each.state for each in await second.runs.list()] == ["interrupted"]
         assert (await second.run("Note the numbers.", run_id="r", session="s")).output == "All is noted."
         await second.aclose()
 
-    with running_server() as server:
-        anyio.run(run)
+    anyio.run(run)
     assert noted == [0, 1, 2, 3]
 
 
-def test_entries_that_a_server_lost_are_written_with_the_end_of_the_run() -> None:
+def test_entries_that_a_server_lost_are_written_with_the_end_of_the_run(
+    server: Server, database: str
+) -> None:
     async def run() -> None:
-        record = SqliteRunRecord(server.url, clock=SystemClock())
+        record = SqliteRunRecord(database, clock=SystemClock())
         task, run_id = Task(TaskId("t"), AgentId("a"), "Do it.", SystemClock.now()), RunId("r")
         claimed = await attempt(record.claim(RecordedRun(run_id, AgentId("a"), task), lambda _: None))
         holder = claimed.unwrap().holder
@@ -156,10 +155,13 @@ def test_entries_that_a_server_lost_are_written_with_the_end_of_the_run() -> Non
         assert [each.key for each in found] == ["m1"]
         await record.aclose()
 
-    with running_server() as server:
-        server.run("postgres", "ALTER SYSTEM SET wal_writer_delay = '10s'")  # no entry by itself
-        server.run("postgres", "SELECT pg_reload_conf()")
+    server.run("postgres", "ALTER SYSTEM SET wal_writer_delay = '10s'")  # no entry by itself
+    server.run("postgres", "SELECT pg_reload_conf()")
+    try:
         anyio.run(run)
+    finally:
+        server.run("postgres", "ALTER SYSTEM RESET wal_writer_delay")
+        server.run("postgres", "SELECT pg_reload_conf()")
 
 
 @pytest.mark.parametrize("engine", ["record", "dbos"])

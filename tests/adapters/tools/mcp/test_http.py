@@ -278,39 +278,37 @@ async def test_a_call_whose_session_the_server_has_forgotten_is_made_in_a_new_on
     assert (handler.calls, handler.sessions) == (["wait", "wait"], 2)
 
 
-async def test_headers_may_come_from_a_function_for_each_request_and_are_not_shown() -> None:
-    key = ["t0ken-1"]
-    with http_server("--key", "t0ken-1") as (url, _):
-        server = McpServer(
-            "web", url=url, headers=lambda: {"Authorization": f"Bearer {key[-1]}"}, trust_hints=True
-        )
-        async with opened(server) as tools:
-            assert await value(tools, "echo", text="a") == "a"
-            key.append("expired-2")
-            refused = await failure(tools, "echo", text="b")
-            assert refused == ToolFailed("echo", "the server answered 401 Unauthorized: no", "MCPError")
-            assert "expired-2" not in redact(server, "The key expired-2 is not known.")
-            key.pop()
-            assert await value(tools, "echo", text="c") == "c"
+async def test_headers_may_come_from_a_function_for_each_request_and_are_not_shown(url: str) -> None:
+    key = ["t0ken"]
+    server = McpServer(
+        "web", url=url, headers=lambda: {"Authorization": f"Bearer {key[-1]}"}, trust_hints=True
+    )
+    async with opened(server) as tools:
+        assert await value(tools, "echo", text="a") == "a"
+        key.append("expired-2")
+        refused = await failure(tools, "echo", text="b")
+        assert refused == ToolFailed("echo", "the server answered 401 Unauthorized: no", "MCPError")
+        assert "expired-2" not in redact(server, "The key expired-2 is not known.")
+        key.pop()
+        assert await value(tools, "echo", text="c") == "c"
 
 
-async def test_a_function_for_headers_that_raises_fails_its_own_call_alone() -> None:
+async def test_a_function_for_headers_that_raises_fails_its_own_call_alone(url: str) -> None:
     asked: list[int] = []
 
     async def headers() -> dict[str, str]:
         asked.append(1)
         if broken.is_set():
             raise ValueError("the vault says s3cret")
-        return {"Authorization": "Bearer t0ken-1"}
+        return HEADERS
 
     broken = threading.Event()
-    with http_server("--key", "t0ken-1") as (url, _):
-        async with opened(McpServer("web", url=url, headers=headers, trust_hints=True)) as tools:
-            broken.set()
-            error = await failure(tools, "echo", text="a")
-            assert error == ToolFailed("echo", "the function for its headers raised ValueError", "MCPError")
-            broken.clear()
-            assert await value(tools, "echo", text="a") == "a"
+    async with opened(McpServer("web", url=url, headers=headers, trust_hints=True)) as tools:
+        broken.set()
+        error = await failure(tools, "echo", text="a")
+        assert error == ToolFailed("echo", "the function for its headers raised ValueError", "MCPError")
+        broken.clear()
+        assert await value(tools, "echo", text="a") == "a"
 
 
 # --- OAuth ------------------------------------------------------------------------------------------------
@@ -416,7 +414,7 @@ def with_changes(model: Any, **changes: Any) -> Any:
     return model.model_copy(update=changes)
 
 
-async def test_headers_of_a_function_are_sent_to_no_other_server_and_known_to_the_redactor() -> None:
+async def test_headers_of_a_function_are_sent_to_no_other_server_and_known_to_the_redactor(url: str) -> None:
     asked: list[tuple[str, str | None]] = []
 
     class Elsewhere(httpx2.Auth):
@@ -441,7 +439,7 @@ async def test_headers_of_a_function_are_sent_to_no_other_server_and_known_to_th
     listener = ThreadingHTTPServer(("127.0.0.1", 0), Other)
     threading.Thread(target=listener.serve_forever, daemon=True).start()
     other, redactor = f"http://127.0.0.1:{listener.server_port}/token", Redactor()
-    with listener, http_server("--key", "t0ken") as (url, _):
+    with listener:
         headers = {"X-Api-Key": "harbour-noon-1", "X-Kind": "plain-words"}
         server = McpServer("web", url=url, headers=lambda: headers, auth=Elsewhere(), trust_hints=True)
         async with opened(server, redactor=redactor) as tools:
@@ -535,7 +533,7 @@ class _Compressed(BaseHTTPRequestHandler):
     def do_POST(self) -> None:
         self.rfile.read(int(self.headers["Content-Length"]))
         self.asked.append(self.headers["Accept-Encoding"])
-        body = gzip.compress(b" " * 100_000_000, 9)
+        body = gzip.compress(b" " * 10_000_000, compresslevel=1)
         self.send_response(200)
         self.send_header("Content-Type", "application/json")
         self.send_header("Content-Encoding", "gzip")
