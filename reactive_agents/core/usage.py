@@ -138,10 +138,11 @@ def unknown_usage(model: str) -> RunUsage:
 
 def by_model(parts: Iterable[RunUsage]) -> tuple[RunUsage, ...]:
     """Return the usage of each model, in the order of first use."""
-    models: dict[str, list[RunUsage]] = {}
+    models: dict[str, RunUsage] = {}
     for part in parts:
-        models.setdefault(part.model, []).append(part)
-    return tuple(each[0] if len(each) == 1 else total_usage(each) for each in models.values())
+        before = models.get(part.model)
+        models[part.model] = part if before is None else before + part
+    return tuple(models.values())
 
 
 def total_usage(parts: Iterable[RunUsage]) -> RunUsage:

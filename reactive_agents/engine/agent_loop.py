@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+from collections.abc import Iterable
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +21,7 @@ from reactive_agents.core.results import (
     WORKFLOW,
     ModelRetry,
     ReasoningResult,
+    ReasoningStep,
 )
 from reactive_agents.core.settings import RunSettings, ToolNeeds
 from reactive_agents.core.tools import RESERVED_NAMES, TurnChanges
@@ -149,8 +151,7 @@ def _held_to_orders(
     if result.metadata.terminated_by in (RETURN_DIRECT, WORKFLOW):
         return result
     checks = given.settings.answer_checks
-    tools = [step.metadata.tool_used for step in result.steps if step.type == "observation" and step.metadata]
-    if calls > sum(tool not in (None, *RESERVED_NAMES) for tool in tools):
+    if calls and calls > _calls_in(result.steps):
         return result
     if FAILED_CALL in checks and (failure := undone_act_in(result, given, ready)):
         return ended_partial(result, FAILED_CALL, describe_undone(failure))
@@ -163,6 +164,12 @@ def _held_to_orders(
     if not left or doubt in reason:
         return result
     return evolve(result, metadata=evolve(result.metadata, reason=f"{reason} {doubt}"))
+
+
+def _calls_in(steps: Iterable[ReasoningStep]) -> int:
+    """Return how many calls of tools steps are of."""
+    known = [step.metadata.tool_used for step in steps if step.type == "observation" and step.metadata]
+    return sum([tool not in (None, *RESERVED_NAMES) for tool in known])
 
 
 async def _until_handoff(

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from functools import partial
 from math import inf
 from typing import TYPE_CHECKING, cast
@@ -173,7 +172,7 @@ class ExecutionEngine:
         handle = services.handle
         refused = self._begin(task, handle)
         try:
-            with _as_run_under_way(services):
+            with _RunUnderWay(services):
                 return await self._run_and_close(refused, services)
         finally:
             if handle.start_scope is not None:  # else one that hangs would hold up the end of the event loop
@@ -276,8 +275,7 @@ class ExecutionEngine:
             outcome = Failure(refused) if refused is not None else await self._run_phases(services)
             if isinstance(outcome, Success):
                 result = outcome.unwrap()
-                steps = [step.content for step in result.steps]
-                await services.events.prepare((result.output, *steps, *result.tool_results.values()))
+                await services.events.prepare(_texts_of(result))
         except anyio.get_cancelled_exc_class():  # from outside: it propagates after the run was closed
             if services.journal is not None:  # it takes its turn of the session again when it is continued
                 await to_the_end(partial(self._end_interrupted, services))
@@ -473,7 +471,7 @@ class ExecutionEngine:
                     events.answer.settle(result.output or "", "result")
                 record_sub_run(result, services)
                 events.publish(TaskCompleted, cast(AgentResult, result))
-            return Success(result)
+            return outcome
         error = outcome.failure()
         journal = services.journal
         if journal is not None and (
@@ -521,6 +519,13 @@ class ExecutionEngine:
         return failed if redactor is None else ValueRedactor(redactor).redacted(failed)
 
 
+def _texts_of(result: TaskResult) -> Iterator[str | None]:
+    """Return the texts of a result that may be long."""
+    yield result.output
+    yield from (step.content for step in result.steps)
+    yield from result.tool_results.values()
+
+
 def _has_to_wait(outcome: Result[TaskResult, RuntimeErrors], services: EngineServices) -> bool:
     """Return whether the end of a run waits, and so could be cut off."""
     handle = services.handle
@@ -529,38 +534,43 @@ def _has_to_wait(outcome: Result[TaskResult, RuntimeErrors], services: EngineSer
     return learns_from(handle.context, services)
 
 
-@contextmanager
-def _as_run_under_way(services: EngineServices) -> Iterator[None]:
-    """Let the runs, usage and events of its tools belong to this run."""
-    handle, events = services.handle, services.events
-    above = () if handle.caller is None else handle.caller.events.readers
-    unsubscribe = [services.ports.events.subscribe(each.show, run_id=events.run_id) for each in above]
-    account = USAGE_RECORDER.set(services.llm.add)
-    publish = PUBLISH.set(events.publish)
-    caller = CALLER.set(
-        Caller(
-            approver_of(services.ports),
-            desk_finder(services.ports),
-            services.llm.account,
-            services.llm.budget,
-            (*agents_under_way(), services.settings.name),
-            handle.sub_runs,
-            handle.recorded,
-            events,
-            services.redactor,
-            lambda: handle.content,
-            services.shown,
+class _RunUnderWay:
+    """Lets the runs, usage and events of its tools belong to a run."""
+
+    def __init__(self, services: EngineServices) -> None:
+        self._services = services
+
+    def __enter__(self) -> None:
+        services, handle = self._services, self._services.handle
+        self._ends = [
+            services.ports.events.subscribe(each.show, run_id=services.events.run_id)
+            for each in (() if handle.caller is None else handle.caller.events.readers)
+        ]
+        self._account = USAGE_RECORDER.set(services.llm.add)
+        self._publish = PUBLISH.set(services.events.publish)
+        self._caller = CALLER.set(
+            Caller(
+                approver_of(services.ports),
+                desk_finder(services.ports),
+                services.llm.account,
+                services.llm.budget,
+                (*agents_under_way(), services.settings.name),
+                handle.sub_runs,
+                handle.recorded,
+                services.events,
+                services.redactor,
+                lambda: handle.content,
+                services.shown,
+            )
         )
-    )
-    owner = OWNER.set(owner_within(handle.context.task))
-    try:
-        yield
-    finally:
-        OWNER.reset(owner)
-        CALLER.reset(caller)
-        PUBLISH.reset(publish)
-        USAGE_RECORDER.reset(account)
-        for end in unsubscribe:
+        self._owner = OWNER.set(owner_within(handle.context.task))
+
+    def __exit__(self, *_: object) -> None:
+        OWNER.reset(self._owner)
+        CALLER.reset(self._caller)
+        PUBLISH.reset(self._publish)
+        USAGE_RECORDER.reset(self._account)
+        for end in self._ends:
             end()
 
 
@@ -591,13 +601,12 @@ def _budget_of(
 
 def missing_service(settings: RunSettings, ports: EnginePorts) -> ServiceMissing | None:
     """Return the first service that the settings require and the ports lack."""
-    demands = (
-        (settings.enable_guardrails, ports.guardrail, "guardrails", "governance.guardrail"),
-        (settings.enable_verification, ports.verifier, "verification", "governance.verifier"),
-        (settings.enable_cost_tracking, ports.cost_tracker, "cost tracking", "governance.cost_tracker"),
-        (settings.enable_audit, ports.audit, "audit", "governance.audit"),
-    )
-    for enabled, service, name, provider in demands:
-        if enabled and not service:
-            return ServiceMissing(name, provider)
+    if settings.enable_guardrails and not ports.guardrail:
+        return ServiceMissing("guardrails", "governance.guardrail")
+    if settings.enable_verification and not ports.verifier:
+        return ServiceMissing("verification", "governance.verifier")
+    if settings.enable_cost_tracking and not ports.cost_tracker:
+        return ServiceMissing("cost tracking", "governance.cost_tracker")
+    if settings.enable_audit and not ports.audit:
+        return ServiceMissing("audit", "governance.audit")
     return None

@@ -160,7 +160,8 @@ class ExecutionControl:
             await anyio.lowlevel.checkpoint_if_cancelled()
         if self._events.readers:
             await self._events.keep_up()
-        await self._while_paused(next_step)
+        if self._paused:
+            await self._while_paused(next_step)
 
     async def _while_paused(self, next_step: str) -> None:
         while self._paused:

@@ -114,8 +114,7 @@ class LifecycleHookRegistry:
 
     def has(self, phase: LifecyclePhase, timing: HookTiming) -> bool:
         """Return whether there is a hook for the phase and timing."""
-        key = (phase, timing)
-        return key in self._hooks and bool(self._hooks[key])
+        return bool(self._hooks) and bool(self._hooks.get((phase, timing)))
 
     async def run(
         self,

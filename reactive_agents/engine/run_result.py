@@ -246,7 +246,7 @@ def _with_losses(reason: str, services: EngineServices) -> str:
     """Return the reason, with what was not read whole, or not counted."""
     lost = [state.transcript.lost for state in services.handle.kernel_states.values()]
     uncounted = _uncounted(services.settings.budget, services.llm.usage)
-    return " ".join(dict.fromkeys([each for each in (reason, *lost, uncounted) if each]))
+    return " ".join(filter(None, dict.fromkeys((reason, *lost, uncounted))))
 
 
 def _uncounted(limits: BudgetConfig, used: RunUsage) -> str:

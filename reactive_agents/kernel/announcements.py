@@ -312,6 +312,12 @@ def subjects_in(text: str) -> frozenset[str]:
     return frozenset([word.rstrip("s")[:_STEM] for word in words if word[3:] and word not in _COMMON])
 
 
+@lru_cache(maxsize=8)
+def subjects_of_task(task: str) -> frozenset[str]:
+    """Return the subjects of a task, which every text without a call is compared with."""
+    return subjects_in(task)
+
+
 def speaks_of_oneself(clause: str) -> bool:
     """Return whether a clause has a pronoun of the first person."""
     return bool(_SPEAKER & set(_words(clause)))

@@ -53,6 +53,7 @@ from reactive_agents.kernel.announcements import (
     speaks_of_oneself,
     speaks_to_reader,
     subjects_in,
+    subjects_of_task,
 )
 from reactive_agents.kernel.call_parsing.spelled_calls import SpelledCall
 from reactive_agents.kernel.clauses import (
@@ -264,10 +265,12 @@ def judge_text(text: str, tools: Mapping[str, str], seen: Seen) -> Judgement:
     evident = bool(results) and has_evidence(
         clause.text, seen, Background(" ".join((seen.background.text, *tools)))
     )
-    if not evident and _announces_in_sentence(text, clause.text, known, acts, seen):
+    in_text = squeezed(text)
+    named = [tool for tool in known if tool.name in in_text]
+    if not evident and _announces_in_sentence(text, clause.text, named, acts, seen):
         return "announcement"
-    if names_one_of(known, text, telling_only=True):
-        if names_one_of(known, clause.text, telling_only=True):
+    if any(tool.is_telling for tool in named):
+        if names_one_of(named, clause.text, telling_only=True):
             return "unclear"
         if not (asks_about_speaker(seen.task) or any(ends_with_evidence(each, seen) for each in clauses)):
             return "unclear"
@@ -288,9 +291,12 @@ def _announces_in_sentence(
     """Return whether the sentence of a clause without evidence announces a call.
 
     It names a tool, other than in a denial or an answer of yes or no, or it says what comes next.
+
+    Args:
+        tools: those that the text names.
     """
     sentence = _SENTENCE_END.split(text[: text.rindex(clause) + len(clause)].strip())[-1]
-    if names_one_of(tools, sentence, telling_only=False):
+    if tools and names_one_of(tools, sentence, telling_only=False):
         asked = squeezed(seen.task)  # an answer about a refund does not name a tool "refund" that makes one
         named = [each for each in tools if each.is_telling or is_reading(each.act) or each.name not in asked]
         if names_one_of(named, sentence, telling_only=denies(sentence) or says_whether(clause)):
@@ -300,8 +306,8 @@ def _announces_in_sentence(
 
 def _may_need_call(text: str, tools: Mapping[str, str], known: Sequence[ToolWords], task: str) -> bool:
     """Return whether a text before the first call may be about what a tool is for."""
-    asked = subjects_in(task)
-    if not all(tool.subjects.isdisjoint(asked) for tool in known):
+    asked = subjects_of_task(task)
+    if any([not tool.subjects.isdisjoint(asked) for tool in known]):
         return True
     if not known or not (names_particulars(task) or is_unread(task) or may_be_order(task, tools)):
         return False

@@ -186,6 +186,10 @@ class _SilentEvents:
     def publish(self, *_: object, **__: object) -> None:
         """Publish nothing."""
 
+    def are_read(self) -> bool:
+        """Nobody gets them."""
+        return False
+
     async def prepare(self, values: object) -> None:
         """Prepare nothing."""
 
@@ -232,7 +236,7 @@ class KernelHooks:
     def on_done(self, state: KernelState) -> None:
         """Publish the output of the run; partial where a call was declined or is in doubt."""
         status, ended_by = state.outcome or "completed", state.terminated_by
-        declined = declined_end(status, state.steps)
+        declined = declined_end(status, state.steps) if self._events.are_read() else None
         if declined is not None:
             status, ended_by = "partial", declined[0]
         self._events.publish(

@@ -59,10 +59,10 @@ async def think(
     """Ask the model. Fails with ``ModelCallFailed``."""
     started = context.clock.monotonic()
     asked = await ask(state, context, with_tools=with_tools)
-    if not isinstance(asked, Success):
-        return Failure(asked.failure())
+    if isinstance(asked, errors.ModelCallFailed):
+        return Failure(asked)
     took_ms = (context.clock.monotonic() - started) * 1000
-    sent, response = asked.unwrap()
+    sent, response = asked
     state, estimate, unmade = sent.state, sent.estimate_after(response.usage), ""
     if with_tools:
         response, unmade = await calls_of(response, sent.request.tools, partial(authorship, state, context))

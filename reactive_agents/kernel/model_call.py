@@ -68,11 +68,11 @@ async def _fitting_request(
     state = await with_summary(state, context, window, size, added)
     if state is not whole:
         size, added = token_estimate.sized(state.transcript.estimate, state.messages)
-    request = assemble(state, context)
+    pieces = turn_guidance(state, context)
+    request = assemble(state, context, pieces)
     if not with_tools:
         request = without_tools(request, context)
     estimate, more = token_estimate.with_fixed_parts(state.transcript.estimate, context.prefix, request.tools)
-    pieces = turn_guidance(state, context)
     for piece in pieces[len(state.guidance) :]:  # the runner has announced the others
         context.hooks.on_guidance(piece)
     guidance = token_estimate.message_size(request.messages[-1]) if pieces else 0

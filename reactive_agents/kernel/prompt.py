@@ -80,12 +80,14 @@ def stable_prefix(
     )
 
 
-def assemble(state: KernelState, context: KernelContext) -> ModelRequest:
-    """Return the request for the model's next turn."""
+def assemble(
+    state: KernelState, context: KernelContext, guidance: tuple[Guidance, ...]
+) -> ModelRequest:
+    """Return the request for the model's next turn, with its guidance."""
     kernel_input, form = context.input, context.input.answer_form
     messages = context.prefix + state.messages
     tools = context.toolset.available(recall=state.transcript.shown_in_part)
-    guidance, first = turn_guidance(state, context), first_calls(state, context)
+    first = first_calls(state, context)
     if first:  # alone, for models that cannot be made to call
         tools = tuple(tool for tool in tools if tool.name in first)
     elif guidance is not state.guidance:

@@ -113,8 +113,10 @@ def _without_known_results(state: KernelState, calls: tuple[ToolCall, ...]) -> t
     policies judge the answer by them. One that only tells what was looked up has to be a new one: the first
     was written before there was anything to tell.
     """
+    if len(calls) < 2:
+        return calls
     answers = tuple([call for call in calls if call.name == FINAL_ANSWER])
-    if len(answers) != 1 or len(calls) == 1:
+    if len(answers) != 1:
         return calls
     before = {call.fingerprint: call.name for call in calls_of_turn(state).values()}
     others = {call.fingerprint for call in calls if call.name != FINAL_ANSWER}

@@ -52,9 +52,9 @@ from reactive_agents.kernel.state import (
     TERMINAL,
     Guidance,
     KernelState,
+    checked_successor,
     custom_successor,
     initial_kernel_state,
-    successor,
 )
 from reactive_agents.kernel.toolset import FINAL_ANSWER, FINAL_ANSWER_TOOL, Toolset, toolset_for
 
@@ -86,14 +86,16 @@ async def run_kernel(
         kernel_type=options.kernel_type,
         meta=options.meta,
         results=results,
-        shown_in_part=any(key in message.content for key in results for message in context.prefix),
+        shown_in_part=bool(results)
+        and any(key in message.content for key in results for message in context.prefix),
         ledger=_ledger_before(kernel_input),
     )
-    account, kernel_steps = services.account, 0
+    account, budget, kernel_steps = services.account, kernel_input.settings.budget, 0
+    is_limited = budget.limits_spending or budget.tool_calls is not None
     turn = context  # has the tools of the model's turn; policies judge by all
     while state.status not in TERMINAL:
-        if account is not None:
-            state = _with_account(state, account, kernel_input.settings.budget)
+        if account is not None and (is_limited or account.ended_by):
+            state = _with_account(state, account, budget)
         verdict: Verdict | errors.PolicyFailed | errors.OutputValidatorFailed
         verdict = decide(state, context, kernel_steps)
         if kernel_input.answer_form is not None and isinstance(verdict, Stop):
@@ -260,7 +262,10 @@ async def _take_step(
     following = result.unwrap()
     if following.status in TERMINAL and following.outcome is None:
         following = _with_outcome(following, context)
-    return successor(state, following)
+    checked = checked_successor(state, following)
+    if checked is result.unwrap():
+        return result
+    return Failure(checked) if isinstance(checked, errors.IllegalTransition) else Success(checked)
 
 
 def _after_failure(

@@ -100,6 +100,9 @@ def _kept(meta: Mapping[str, Json]) -> PersistentMap[str, Json]:
     return as_map({key: read_only(each) for key, each in meta.items()})
 
 
+_NO_TRANSCRIPT = Transcript()
+
+
 @frozen(slots=False, eq=False, repr=False)
 class KernelState(Value):
     """The state of a kernel run: frozen, comparable, convertible to and from JSON.
@@ -134,7 +137,7 @@ class KernelState(Value):
     kernel_type: str
     steps: PersistentList[ReasoningStep] = field(default=NO_ITEMS, converter=as_list)
     messages: tuple[Message, ...] = ()
-    transcript: Transcript = Transcript()
+    transcript: Transcript = _NO_TRANSCRIPT
     tools_used: frozenset[str] = frozenset()
     scratchpad: PersistentMap[str, str] = field(default=NO_ENTRIES, converter=as_map)
     iteration: int = 0
@@ -192,7 +195,7 @@ def initial_kernel_state(
         kernel_type=kernel_type,
         meta=_kept(meta) if meta else NO_ENTRIES,
         scratchpad=as_map(results) if results else NO_ENTRIES,
-        transcript=Transcript(shown_in_part=shown_in_part),
+        transcript=Transcript(shown_in_part=True) if shown_in_part else _NO_TRANSCRIPT,
         ledger=ledger or CallLedger(),
     )
 
@@ -232,13 +235,19 @@ def successor(old: KernelState, new: KernelState) -> Result[KernelState, errors.
     Maps that custom code has put into the state become read-only. An estimate that is still that of ``old``,
     while the messages are not, loses its counts.
     """
+    checked = checked_successor(old, new)
+    return Failure(checked) if isinstance(checked, errors.IllegalTransition) else Success(checked)
+
+
+def checked_successor(old: KernelState, new: KernelState) -> KernelState | errors.IllegalTransition:
+    """Return the state of :func:`successor`, or the error."""
     try:
         return _checked(old, new)
     except (TypeError, AttributeError) as error:
         return _illegal(old, new, "state", f"a value is of a wrong type ({error})")
 
 
-def _checked(old: KernelState, new: KernelState) -> Result[KernelState, errors.IllegalTransition]:
+def _checked(old: KernelState, new: KernelState) -> KernelState | errors.IllegalTransition:
     # members that are the same objects are not compared any further
     if new.status not in LEGAL_TRANSITIONS[old.status]:
         return _illegal(old, new, "status", f"{old.status} may not become {new.status}")
@@ -276,19 +285,15 @@ def _checked(old: KernelState, new: KernelState) -> Result[KernelState, errors.I
     ):
         # it was the estimate of other messages
         changes["transcript"] = evolve(new.transcript, estimate=without_counts(new.transcript.estimate))
-    return Success(replaced(new, **changes) if changes else new)
+    return replaced(new, **changes) if changes else new
 
 
 def _are_texts(stored: Mapping[Any, Any]) -> bool:
     return all(isinstance(key, str) and isinstance(text, str) for key, text in stored.items())
 
 
-def _illegal(
-    old: KernelState, new: KernelState, field_name: str, message: str
-) -> Failure[errors.IllegalTransition]:
-    return Failure(
-        errors.IllegalTransition(f"{field_name}: {message}", field_name, old.status, str(new.status))
-    )
+def _illegal(old: KernelState, new: KernelState, field_name: str, message: str) -> errors.IllegalTransition:
+    return errors.IllegalTransition(f"{field_name}: {message}", field_name, old.status, str(new.status))
 
 
 def serialize_kernel_state(state: KernelState) -> SerializedKernelState:

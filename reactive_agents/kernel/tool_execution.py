@@ -18,7 +18,7 @@ from reactive_agents.core import errors
 from reactive_agents.core.conversation import History
 from reactive_agents.core.messages import ToolCall, ToolMessage, UserMessage
 from reactive_agents.core.texts import counted, words_of
-from reactive_agents.core.tools import ASK_USER, ToolResult, ToolScope
+from reactive_agents.core.tools import ASK_USER, ToolDefinition, ToolResult, ToolScope
 from reactive_agents.effects import BrokenContract, attempt_foreign, effect, gather
 from reactive_agents.kernel.announcements import act_of, is_reading, read_clause, sign_of
 from reactive_agents.kernel.call_parsing.argument_schema import explain_schema
@@ -87,10 +87,11 @@ def _answer(
     stored = _stored_text(state, context, call, running)
     if stored is not None:
         return ToolResult(call.id, call.name, stored, origin="stored")
+    definition = context.toolset.definition(call.name)
     questioned = (
-        _repeated_effect(state, context, call, running)
-        or _too_early(state, context, call)
-        or _not_asked_for(state, context, call)
+        _repeated_effect(state, context, call, definition, running)
+        or _too_early(state, context, call, definition)
+        or _not_asked_for(state, context, call, definition)
     )
     if questioned is not None:
         return questioned
@@ -139,14 +140,17 @@ def _stored_text(
 
 
 def _repeated_effect(
-    state: KernelState, context: KernelContext, call: ToolCall, running: Sequence[ToolCall]
+    state: KernelState,
+    context: KernelContext,
+    call: ToolCall,
+    definition: ToolDefinition | None,
+    running: Sequence[ToolCall],
 ) -> ToolResult | None:
     """Return the result of a call that would have its effect a second time.
 
     The model is shown the first result, and may make the call again on purpose, without an answer beside it.
     A call that no model made gets the first result.
     """
-    definition = context.toolset.definition(call.name)
     if definition is None or not takes_effect_again(definition):
         return None
     if any(each.fingerprint == call.fingerprint for each in running):
@@ -168,13 +172,14 @@ def _repeated_effect(
     )
 
 
-def _too_early(state: KernelState, context: KernelContext, call: ToolCall) -> ToolResult | None:
+def _too_early(
+    state: KernelState, context: KernelContext, call: ToolCall, definition: ToolDefinition | None
+) -> ToolResult | None:
     """Return the result of a required call whose effect comes too early.
 
     While required look-ups are open, that is a delivery, or a call that changes something with arguments that
     the model was not shown. The model may make the call again if it needs none of the look-ups.
     """
-    definition = context.toolset.definition(call.name)
     if not has_side_effects(definition) or call.fingerprint in state.ledger.questioned:
         return None
     now = requirements_of(state, context)
@@ -190,7 +195,9 @@ def _too_early(state: KernelState, context: KernelContext, call: ToolCall) -> To
     return refused(call, f"Not run: it {does}, and this is still required first: {describe_open(first)}.")
 
 
-def _not_asked_for(state: KernelState, context: KernelContext, call: ToolCall) -> ToolResult | None:
+def _not_asked_for(
+    state: KernelState, context: KernelContext, call: ToolCall, definition: ToolDefinition | None
+) -> ToolResult | None:
     """Return the result of a call with an effect that the task does not want.
 
     That is the case if the task only asks a question and forbids something. The model may make the call once
@@ -198,7 +205,6 @@ def _not_asked_for(state: KernelState, context: KernelContext, call: ToolCall) -
     words beside it that announce nothing, it is not run at all. It is run at once where the task begins with
     the tool's verb, and forbids no call.
     """
-    definition = context.toolset.definition(call.name)
     if definition is None or not state.iteration:
         return None
     task, is_again = context.input.to_do, call.fingerprint in state.ledger.questioned

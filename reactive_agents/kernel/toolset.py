@@ -208,6 +208,11 @@ class Toolset(Value):
         """The descriptions of the offered tools by name; the kernel's own tool has none."""
         return {each.name: "" if each.name == FINAL_ANSWER else each.description for each in self.offered}
 
+    @computed
+    def returns_directly(self) -> bool:
+        """Whether the result of a tool may be the answer."""
+        return any(each.return_direct for each in self.offered)
+
     def available(self, *, recall: bool) -> tuple[ToolDefinition, ...]:
         """Return the next request's tools, with ``recall`` if a result was shown in part."""
         return self._with_recall if recall else self.offered

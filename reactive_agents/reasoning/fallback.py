@@ -147,13 +147,13 @@ async def _run(
     A failure is recorded here, since the caller cannot tell whose it is.
     """
     known = registered(strategy, services.strategies)
-    if not isinstance(known, Success):
-        return Failure(known.failure())
+    if isinstance(known, errors.StrategyNotFoundError):
+        return Failure(known)
     control = services.control
     if control is not None:
         control.begin(strategy)
     measure = begin_measure(services)
-    outcome = await run_contained(strategy, known.unwrap(), strategy_input, services)
+    outcome = await run_contained(strategy, known, strategy_input, services)
     if control is not None:
         await control.conclude(outcome.unwrap().steps if isinstance(outcome, Success) else ())
     undisturbed = control is None or (control.ending is None and control.failure is None)

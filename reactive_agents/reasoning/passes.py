@@ -248,8 +248,8 @@ async def run_pass(
         return Failure(errors.IterationLimitError(strategy, MOST_TURNS, len(progress.steps)))
     name = kernel_pass.kernel or strategy_input.config.kernel
     found = find_kernel(name, services)
-    if not isinstance(found, Success):
-        return Failure(found.failure())
+    if isinstance(found, errors.StrategyNotFoundError):
+        return Failure(found)
     earlier, leads = strategy_input.earlier, kernel_pass.leads
     left = calls_left_of_run(progress, strategy_input, services)
     turns = min(kernel_pass.max_iterations, strategy_input.max_iterations or kernel_pass.max_iterations)
@@ -279,7 +279,7 @@ async def run_pass(
         kernel_pass=kernel_pass.label,
         answers_by_tool=kernel_pass.answers_by_tool,
     )
-    run = await attempt(run_kernel(found.unwrap(), task, options, services.kernel))
+    run = await attempt(run_kernel(found, task, options, services.kernel))
     return run.alt(lambda error: errors.StrategyExecutionError(strategy, error.message, cause=error))
 
 
@@ -315,9 +315,9 @@ def instructions_of_user(strategy_input: StrategyInput) -> str:
 
 def find_kernel(
     kernel: str | ThoughtKernel, services: StrategyServices
-) -> Result[ThoughtKernel, errors.ReasoningErrors]:
-    """Return the kernel of a name, or the kernel itself."""
-    return registered(kernel, services.kernels, "kernel") if isinstance(kernel, str) else Success(kernel)
+) -> ThoughtKernel | errors.StrategyNotFoundError:
+    """Return the kernel of a name, or the kernel itself; an error if there is none."""
+    return registered(kernel, services.kernels, "kernel") if isinstance(kernel, str) else kernel
 
 
 def limit_reached(strategy_input: StrategyInput, services: StrategyServices) -> Limit | None:
@@ -491,9 +491,9 @@ async def run_once(
     ``StrategyNotFoundError`` when there is no kernel of that name.
     """
     measure, found = begin_measure(services), find_kernel(kernel, services)
-    if not isinstance(found, Success):
-        return Failure(found.failure())
-    run = await attempt(run_kernel(found.unwrap(), task, options, services.kernel))
+    if isinstance(found, errors.StrategyNotFoundError):
+        return Failure(found)
+    run = await attempt(run_kernel(found, task, options, services.kernel))
     if not isinstance(run, Success):
         error = run.failure()
         return Failure(errors.StrategyExecutionError(options.strategy, error.message, cause=error))

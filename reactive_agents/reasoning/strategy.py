@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, TypeVar
 
 from attrs import field, frozen
 from returns.maybe import Maybe, Nothing
-from returns.result import Failure, Result, Success
+from returns.result import Result
 
 from reactive_agents.core import errors
 from reactive_agents.core.config import ContextProfile, ReasoningConfig
@@ -185,10 +185,9 @@ class StrategyServices(Value):
 
 def registered(
     name: str, known: Mapping[str, _T], kind: Literal["strategy", "kernel"] = "strategy"
-) -> Result[_T, errors.StrategyNotFoundError]:
+) -> _T | errors.StrategyNotFoundError:
     """Return what is registered under a name, or an error with the known names."""
-    found = known.get(name)
-    return Success(found) if found else Failure(errors.StrategyNotFoundError(name, tuple(known), kind))
+    return known.get(name) or errors.StrategyNotFoundError(name, tuple(known), kind)
 
 
 GIVEN_FUNCTION = ""

@@ -94,7 +94,7 @@ def test_the_request_is_prefix_then_transcript_then_guidance() -> None:
     context = kernel_bench(tools={"add": add}).context()
     guidance = (Guidance("one", "Look again."), Guidance("two", "Mind the units."))
     state = evolve(new_state(), messages=TRANSCRIPT, guidance=guidance)
-    request = assemble(state, context)
+    request = assemble(state, context, guidance)
     assert request.messages[:-1] == context.prefix + TRANSCRIPT
     last = request.messages[-1]
     assert isinstance(last, UserMessage)
@@ -106,7 +106,7 @@ def test_the_request_carries_what_the_input_says() -> None:
     context = kernel_bench(tools={"add": add}).context(
         model="m/1", temperature=0.3, max_tokens=99, parallel_tool_calls=False
     )
-    request = assemble(new_state(), context)
+    request = assemble(new_state(), context, ())
     assert (request.model, request.temperature, request.max_tokens) == ("m/1", 0.3, 99)
     assert request.parallel_tool_calls is False
     assert request.purpose == "think"
@@ -114,7 +114,7 @@ def test_the_request_carries_what_the_input_says() -> None:
 
 
 def test_without_tools_nothing_is_said_of_parallel_calls() -> None:
-    assert assemble(new_state(), kernel_bench().context()).parallel_tool_calls is None
+    assert assemble(new_state(), kernel_bench().context(), ()).parallel_tool_calls is None
 
 
 async def test_every_request_of_a_run_begins_with_the_one_before_it() -> None:

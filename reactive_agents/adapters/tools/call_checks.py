@@ -51,7 +51,7 @@ def convert_arguments(
             none.
     """
     converted = _converted(tool_name, schema, arguments)
-    if not isinstance(converted, Success):
+    if shown is None or not isinstance(converted, Success):
         return converted
     fits = shown_check(tool_name, shown)
     if isinstance(fits(arguments), Success):

@@ -123,13 +123,8 @@ def says_nothing(text: str, state: KernelState, context: KernelContext) -> bool:
         return False
     asked, said = context.input.to_do, text.strip(" .!")
     is_question = clauses.REQUEST_MARK.search(asked) is not None
-    is_echo = text.strip().casefold() == asked.strip().casefold() or (
-        asks_what(asked)
-        and clauses.telling_words(text) == clauses.telling_words(asked)
-        and {*_WORD.findall(text.casefold())} <= {*_WORD.findall(asked.casefold())}
-    )
     if (
-        (is_question and is_echo)
+        (is_question and _repeats_question(text, asked))
         or text.strip() == _NO_CALL
         or not text.strip(" .…")
         or clauses.is_stuck(text, asked)
@@ -137,6 +132,15 @@ def says_nothing(text: str, state: KernelState, context: KernelContext) -> bool:
         return True
     is_done = is_question and not state.ledger.counted.attempts and _ONLY_DONE.fullmatch(said) is not None
     return is_done and asks_what(asked) and len(clauses.clauses_of(asked)) == 1
+
+
+def _repeats_question(text: str, asked: str) -> bool:
+    """Return whether a text is a question again, without a telling word besides."""
+    if text.strip().casefold() == asked.strip().casefold():
+        return True
+    if not {*_WORD.findall(text.casefold())} <= {*_WORD.findall(asked.casefold())}:
+        return False
+    return asks_what(asked) and clauses.telling_words(text) == clauses.telling_words(asked)
 
 
 def is_broken_json(proposal: Proposal, context: KernelContext) -> bool:
@@ -1156,7 +1160,7 @@ def _seen(state: KernelState, context: KernelContext) -> evidence.Seen:
 # --- Results of tools that are the answer, without another turn of the model ---
 
 
-@applies_where(lambda context: any(each.return_direct for each in context.toolset.offered))
+@applies_where(lambda context: context.toolset.returns_directly)
 @between_turns
 def return_direct(state: KernelState, context: KernelContext) -> Verdict | None:
     """End the run with the result of a tool that is its answer.

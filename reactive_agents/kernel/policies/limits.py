@@ -160,7 +160,7 @@ def budget(state: KernelState, context: KernelContext) -> Verdict | None:
 
 def results_of(state: KernelState) -> tuple[str, ...]:
     """Return the full results of the run's calls."""
-    return tuple(tool_results(state.scratchpad).values())
+    return tuple(tool_results(state.scratchpad).values()) if state.scratchpad else ()
 
 
 def turns_left(state: KernelState, context: KernelContext) -> bool:
