@@ -21,6 +21,8 @@ _FIGURE = lazy_pattern(r"(?<![\w.,-])[#$€£]?(?P<text>[A-Za-z]{0,4}-?\d[\w.,:/
 NUMBER = lazy_pattern(r"\d+(?:[.,]\d+)*", re.ASCII)
 COUNTED = lazy_pattern(r"(?<![A-Za-z]-)(?<!\d)\d+(?:[.,]\d+)*", re.ASCII)
 """A number that can be reckoned with, which that of an identifier cannot."""
+_MORE_THAN_A_DIGIT = lazy_pattern(r"\d(?:(?<=[^\s*(]\d)|(?![.,!?;:*)]*(?:\s|\Z)))")
+"""A digit with others, letters or signs beside it, as every figure has that is no small count."""
 _LONG_NAME = 5
 _COMMON = lazy_pattern(r"\d{1,2}(?:-?[a-z]{1,6})?", re.ASCII | re.IGNORECASE)
 """Numbers that are hardly ever looked up, such as 90 in \"a 90-day policy\"."""
@@ -115,6 +117,8 @@ def is_amount(figure: str, text: str) -> bool:
 
 def larger_figures(text: str) -> Iterable[str]:
     """Return the figures of a text without its small counts."""
+    if _MORE_THAN_A_DIGIT.search(text) is None:
+        return ()
     return (figure for figure in numbers_and_names(text) if not is_small(figure))
 
 

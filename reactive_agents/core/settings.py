@@ -17,7 +17,7 @@ from reactive_agents.core import config
 from reactive_agents.core.ids import AgentId
 from reactive_agents.core.json import JsonObject
 from reactive_agents.core.model_settings import NO_SETTINGS, ModelSettings
-from reactive_agents.core.values import OMITTED, Value
+from reactive_agents.core.values import OMITTED, Value, computed
 
 # --- required tools, and limits of calls, tokens and dollars ---
 
@@ -180,7 +180,7 @@ class RunSettings(Value):
             return DEFAULT_MAX_ITERATIONS
         return self.reasoning.strategies.reactive.max_iterations
 
-    @property
+    @computed
     def limits_of_model(self) -> config.ContextProfileOverrides:
         """The limits that are configured, the window also by the parameters of requests."""
         given, window = self.context_profile, self.model_settings.window_tokens
@@ -207,7 +207,7 @@ class RunSettings(Value):
         """Whether the calls of one turn run concurrently, or one after the other."""
         return self.reasoning is None or self.reasoning.parallel_tool_calls
 
-    @property
+    @computed
     def answer_checks(self) -> tuple[config.AnswerCheck, ...]:
         """The policies that may ask the model about an answer."""
         return config.ANSWER_CHECKS if self.reasoning is None else self.reasoning.answer_checks

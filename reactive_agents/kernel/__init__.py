@@ -44,7 +44,7 @@ from reactive_agents.kernel.metered_llm import MeteredLLM
 from reactive_agents.kernel.policies.decision import STANDARD_POLICIES, decide
 from reactive_agents.kernel.prompt import BRIEF_INSTRUCTIONS, REACT_INSTRUCTIONS
 from reactive_agents.kernel.run_budget import RunBudget
-from reactive_agents.kernel.runner import execute_react_kernel, run_kernel
+from reactive_agents.kernel.runner import execute_react_kernel, run_kernel, run_to_end
 from reactive_agents.kernel.state import (
     LEGAL_TRANSITIONS,
     TERMINAL,
@@ -99,6 +99,7 @@ __all__ = [
     "one_shot_kernel",
     "react_kernel",
     "run_kernel",
+    "run_to_end",
     "serialize_kernel_state",
     "transition_state",
 ]

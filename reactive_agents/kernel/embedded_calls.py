@@ -62,10 +62,13 @@ async def run_embedded_calls(state: KernelState, context: KernelContext) -> Resu
 
 def _spelled(output: str, context: KernelContext) -> JsonObject | None:
     """Return an answer spelled as a call; not JSON that was asked for."""
+    spelled = spelled_answer(output, whole=True)
+    alone = None if spelled else lone_answer(output)
+    if alone is None:
+        return spelled
     given = context.input
     asked = f"{given.task}\n{given.settings.system_prompt}\n{given.instructions}".casefold()
-    spelled = spelled_answer(output, whole=True)
-    return spelled or (None if "json" in asked else lone_answer(output))
+    return None if "json" in asked else alone
 
 
 def calls_of_answer(output: str, state: KernelState, context: KernelContext) -> tuple[ToolCall, ...]:

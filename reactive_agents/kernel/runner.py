@@ -74,6 +74,13 @@ async def run_kernel(
     A run that stops early is ``done`` with outcome ``partial``. Fails with ``IllegalTransition`` when a
     kernel returns a state that may not follow the one it was given.
     """
+    return await run_to_end(kernel, kernel_input, options, services)
+
+
+async def run_to_end(
+    kernel: ThoughtKernel, kernel_input: KernelInput, options: KernelRunOptions, services: KernelServices
+) -> Result[KernelState, errors.KernelErrors]:
+    """Run as :func:`run_kernel` says."""
     context = assemble_context(kernel_input, options, services)
     step: KernelStep = partial(_checked_step, kernel, options.kernel_type)
     if services.wrap is not None:

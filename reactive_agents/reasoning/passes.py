@@ -25,7 +25,7 @@ from reactive_agents.kernel import (
     KernelRunOptions,
     KernelState,
     ThoughtKernel,
-    run_kernel,
+    run_to_end,
 )
 from reactive_agents.kernel.context import order_in
 from reactive_agents.kernel.context_window.previews import preview
@@ -279,7 +279,7 @@ async def run_pass(
         kernel_pass=kernel_pass.label,
         answers_by_tool=kernel_pass.answers_by_tool,
     )
-    run = await attempt(run_kernel(found, task, options, services.kernel))
+    run = await run_to_end(found, task, options, services.kernel)
     return run.alt(lambda error: errors.StrategyExecutionError(strategy, error.message, cause=error))
 
 
@@ -493,7 +493,7 @@ async def run_once(
     measure, found = begin_measure(services), find_kernel(kernel, services)
     if isinstance(found, errors.StrategyNotFoundError):
         return Failure(found)
-    run = await attempt(run_kernel(found, task, options, services.kernel))
+    run = await run_to_end(found, task, options, services.kernel)
     if not isinstance(run, Success):
         error = run.failure()
         return Failure(errors.StrategyExecutionError(options.strategy, error.message, cause=error))

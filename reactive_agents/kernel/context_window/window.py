@@ -66,7 +66,7 @@ def merge_profile(
     Args:
         max_tokens: the user's upper bound of an answer, before that of the profile.
     """
-    if overrides != config.NO_PROFILE_OVERRIDES:
+    if overrides is not config.NO_PROFILE_OVERRIDES and overrides != config.NO_PROFILE_OVERRIDES:
         base = baseline if overrides.tier is None else config.CONTEXT_PROFILES[overrides.tier]
         given = {name: value for name, value in asdict(overrides).items() if value is not None}
         baseline = evolve(base, **given)

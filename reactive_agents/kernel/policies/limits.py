@@ -64,8 +64,9 @@ def loop_detection(state: KernelState, context: KernelContext) -> Verdict | None
         return None
     if ledger.idle_turns > 1:
         return Redirect(LOOP_DETECTION, context.worded(NOTHING_NEW, BRIEF_NOTHING_NEW))
-    told = context.worded(REPEATED_CALLS, BRIEF_REPEATED_CALLS)
-    return Redirect(LOOP_DETECTION, told) if ledger.repeated else None
+    if not ledger.repeated:
+        return None
+    return Redirect(LOOP_DETECTION, context.worded(REPEATED_CALLS, BRIEF_REPEATED_CALLS))
 
 
 def _failing_call(state: KernelState) -> str:
