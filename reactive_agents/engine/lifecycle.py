@@ -86,7 +86,7 @@ async def run_phase(phase: Phase, services: EngineServices) -> Result[None, erro
     state = AGENT_STATES[name]
     if context.agent_state == "failed":
         state = "failed"
-    elif not may_follow(context.agent_state, state):
+    elif state != context.agent_state and not may_follow(context.agent_state, state):
         return Failure(errors.IllegalAgentState(context.agent_state, state))
     is_skipped = phase.service is not None and phase.service(services.ports) is Nothing
     if not is_skipped or state != context.agent_state:

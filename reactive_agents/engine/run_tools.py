@@ -109,16 +109,16 @@ class RunTools:
         executed, recorded = await self._recorded(call, scope, approver, account.count_calls(1))
         if recorded:
             self._services.events.replayed_calls.add(call.id)
-        match executed:
-            case Success(result) if result.origin not in TRIED:
-                account.count_calls(-1)
-            case Failure(errors.BudgetUnavailable(passed)):
-                account.count_calls(-1)
-                account.ended_by = passed
         if isinstance(executed, Success):
-            if recorded or executed.unwrap().usage:
-                await self._take_in(executed.unwrap(), recorded=recorded)
-        elif isinstance(error := executed.failure(), errors.ToolNotApproved):
+            result = executed.unwrap()
+            if result.origin not in TRIED:
+                account.count_calls(-1)
+            if recorded or result.usage:
+                await self._take_in(result, recorded=recorded)
+        elif isinstance(error := executed.failure(), errors.BudgetUnavailable):
+            account.count_calls(-1)
+            account.ended_by = error.message
+        elif isinstance(error, errors.ToolNotApproved):
             await append_denial(call, error, self._services)
         shown = await self._guard(call, executed) if self._guarded else executed
         if isinstance(shown, Success):  # of a recorded call too

@@ -307,7 +307,7 @@ def _announces_in_sentence(
 def _may_need_call(text: str, tools: Mapping[str, str], known: Sequence[ToolWords], task: str) -> bool:
     """Return whether a text before the first call may be about what a tool is for."""
     asked = subjects_of_task(task)
-    if any([not tool.subjects.isdisjoint(asked) for tool in known]):
+    if [tool for tool in known if not tool.subjects.isdisjoint(asked)]:
         return True
     if not known or not (names_particulars(task) or is_unread(task) or may_be_order(task, tools)):
         return False

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
+from itertools import chain
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Protocol, cast
 
 from anyio import to_thread
@@ -211,7 +212,7 @@ class KernelHooks:
 
     async def prepare(self, results: Sequence[ToolResult], shown: Sequence[str]) -> None:
         """Redact long results in a thread, before ``on_observation`` gets them."""
-        await self._events.prepare((*(each.result for each in results), *shown))
+        await self._events.prepare(chain((each.result for each in results), shown))
 
     def on_observation(self, state: KernelState, result: ToolResult, shown: str) -> None:
         """Publish the result of a tool, as the model is shown it."""

@@ -228,7 +228,7 @@ def enter_turn(ledger: CallLedger, entries: Sequence[LedgerEntry]) -> CallLedger
             answers[asked] = entry.key
         if entry.definition is None or not entry.definition.output:
             found.update(words_of(entry.text))
-    new, told = ledger.words.lacking(found), ledger.told
+    words, told = ledger.words | found, ledger.told
     if EMPTY_REPLY in told:
         told = PersistentMap({name: times for name, times in told.items() if name != EMPTY_REPLY})
     return replaced(
@@ -237,10 +237,10 @@ def enter_turn(ledger: CallLedger, entries: Sequence[LedgerEntry]) -> CallLedger
         # the calls of a turn run side by side: what one of them changed, any other may have seen before
         answers=ledger.answers | answers if settled else NO_ENTRIES,
         outcomes=ledger.outcomes | outcomes,
-        words=ledger.words | new,
+        words=words,
         told=told,
         gathered=len(ledger.words),
-        novelty=len(new) / len(found) if found else None,
+        novelty=(len(words) - len(ledger.words)) / len(found) if found else None,
         idle_turns=ledger.idle_turns + 1 if idle else 0,
         repeated=repeated,
         said=ledger.said if idle else frozenset(),

@@ -80,9 +80,7 @@ def stable_prefix(
     )
 
 
-def assemble(
-    state: KernelState, context: KernelContext, guidance: tuple[Guidance, ...]
-) -> ModelRequest:
+def assemble(state: KernelState, context: KernelContext, guidance: tuple[Guidance, ...]) -> ModelRequest:
     """Return the request for the model's next turn, with its guidance."""
     kernel_input, form = context.input, context.input.answer_form
     messages = context.prefix + state.messages

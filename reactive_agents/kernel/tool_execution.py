@@ -410,10 +410,10 @@ def texts_from_outside(state: KernelState, context: KernelContext) -> tuple[str,
 
 def call_needs_approval(call: ToolCall, state: KernelState, context: KernelContext) -> bool:
     """Return whether a call of any tool needs approval because of its origin."""
-    definition = context.toolset.definition(call.name)
-    guarded = definition is None or needs_care(definition) or guards_written_calls(state, context)
-    if call.written and guarded:
-        return True
+    if call.written:
+        definition = context.toolset.definition(call.name)
+        if definition is None or needs_care(definition) or guards_written_calls(state, context):
+            return True
     return bool(call.copied) and context.input.settings.asks_about_copied(approves=context.approves)
 
 

@@ -17,7 +17,7 @@ from reactive_agents.core.ids import StepId
 from reactive_agents.core.results import DEADLINE, ReasoningStep
 from reactive_agents.core.settings import ToolNeeds, ToolRequirement
 from reactive_agents.core.values import Value
-from reactive_agents.effects import attempt, effect
+from reactive_agents.effects import effect
 from reactive_agents.kernel import (
     BRIEF_INSTRUCTIONS,
     REACT_INSTRUCTIONS,
@@ -40,6 +40,7 @@ from reactive_agents.kernel.open_requirements import (
     without_replaced,
 )
 from reactive_agents.kernel.policies.answers import (
+    acting_in,
     call_missing,
     is_foreseen,
     items_left,
@@ -378,12 +379,15 @@ def call_missing_in(
     """
     if strategy_input.plan_id is not None:
         return ""
+    offered = definitions_in(services.kernel.tools)
+    if not acting_in(offered):
+        return ""
     earlier = strategy_input.earlier.ledger.counted.attempts if strategy_input.earlier is not None else ()
     history = strategy_input.history.messages
     return call_missing(
         text,
         order_in(strategy_input.task_description),
-        definitions_in(services.kernel.tools),
+        offered,
         steps,
         tool_results,
         earlier,

@@ -129,8 +129,8 @@ class ReasoningService:
         outcome = await _controlled(await run, strategy, ready)
         if not isinstance(outcome, Success):
             return outcome
-        result = self._routed(outcome.unwrap())
-        return Success(await self._with_effectiveness(result, strategy_input, ready))
+        result = await self._with_effectiveness(self._routed(outcome.unwrap()), strategy_input, ready)
+        return outcome if result is outcome.unwrap() else Success(result)
 
     def register_strategy(self, name: ReasoningStrategy, strategy: Strategy) -> None:
         """Register a custom strategy under a name."""

@@ -99,8 +99,10 @@ def _fields(schema: ArgumentSchema) -> Mapping[str, JsonObject]:
 
 
 def _truths_for_numbers(schema: ArgumentSchema, arguments: JsonObject) -> tuple[ArgumentProblem, ...]:
-    fields = _fields(schema)
     truths = [name for name, value in arguments.items() if isinstance(value, bool)]
+    if not truths:
+        return ()
+    fields = _fields(schema)
     kinds = {name: fields.get(name, {}).get("type") for name in truths}
     return tuple(
         ArgumentProblem(name, shorten(arguments[name]), f"a value of the type {kind}")

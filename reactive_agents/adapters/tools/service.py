@@ -70,7 +70,8 @@ _DETAIL_CHARS = 2_000
 _LEAST_CHARS = 50  # of one error among many
 _LOGGED_CHARS = 10_000
 _DATA = frozenset({str, int, float, bool, NoneType, dict, list})
-_PLAIN = frozenset({str, int, float, bool, NoneType, dict})
+_SCALARS = frozenset({str, int, float, bool, NoneType})
+_PLAIN = _SCALARS | {dict}
 _PARTS = frozenset(CONTENT_TYPES)
 _NOTHING = object()
 
@@ -489,7 +490,7 @@ class LocalToolService:
         if entry.tool.run_parameter is not None and scope.run_context is None:
             return Failure(ToolFailed(call.name, "it takes a RunContext, which only an agent's runs have."))
         needs_approval = entry.definition.requires_approval or scope.needs_approval
-        is_nested = any(isinstance(each, dict | list) for each in call.arguments.values())
+        is_nested = not _SCALARS.issuperset(map(type, call.arguments.values()))
         if needs_approval or is_nested:  # nothing changes approved arguments, and a tool no call of the model
             call = attrs.evolve(call, arguments=copied_json(call.arguments))
         schema, shown = entry.tool.schema, scope.parameters

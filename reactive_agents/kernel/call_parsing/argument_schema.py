@@ -78,7 +78,7 @@ def properties_of(schema: JsonObject) -> Mapping[str, Schema]:
 
 def required_of(schema: JsonObject) -> frozenset[str]:
     """Return the names of the required properties."""
-    return frozenset(name for name in _list(schema, "required") if isinstance(name, str))
+    return frozenset([name for name in _list(schema, "required") if isinstance(name, str)])
 
 
 def resolve(schema: JsonObject, root: JsonObject) -> Schema:

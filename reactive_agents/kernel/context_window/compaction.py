@@ -154,6 +154,8 @@ async def with_summary(
     """Return the state with earlier turns summarized, when that saves enough."""
     if not state.messages or context.input.compaction.method == "drop":
         return state
+    if size < LEAST_SHARE * usual_window(context, window):  # nor has it as many tokens
+        return state
     filling = filling_of(state, context, window, size, added)
     method = method_for(state, context, filling)
     if method is None:

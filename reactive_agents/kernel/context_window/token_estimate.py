@@ -127,6 +127,8 @@ def with_fixed_parts(
     estimate: TokenEstimate, prefix: Iterable[Message], tools: Sequence[ToolDefinition]
 ) -> tuple[TokenEstimate, int]:
     """Return the estimate for these tools, and the bytes of uncounted ones."""
+    if estimate.fixed and tools is estimate.shown:
+        return estimate, 0
     size, before = sum([tool.prompt_bytes for tool in tools]), set(map(id, estimate.shown))
     new = [tool for tool in tools if id(tool) not in before]
     if estimate.fixed and estimate.tools == size and not (new and before):

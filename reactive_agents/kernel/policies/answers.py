@@ -550,7 +550,7 @@ def looked_up_for_other(
     if is_only_read and not may_be_replaced(task, text, f"{task}\n{told}"):
         return ()
     calls = _calls_made(steps, results)
-    if not calls or not _acting_in(tools).isdisjoint(each.tool for each in calls):
+    if not calls or not acting_in(tools).isdisjoint(each.tool for each in calls):
         return ()
     return replaced_left(task, text, tools, calls, told)
 
@@ -585,7 +585,7 @@ def without_call(text: str, state: KernelState, context: KernelContext) -> str:
     if denies(text) or not state.ledger.counted.attempts:
         return ""
     uncalled = _asked_and_uncalled(text, state, context)
-    if not uncalled and _acting_in(context.toolset.offered):
+    if not uncalled and acting_in(context.toolset.offered):
         uncalled = _claimed_and_uncalled(text, state, context) or _unread_condition(state, context)
     return f"Not called: {', '.join(uncalled)}." if uncalled else ""
 
@@ -938,7 +938,7 @@ def not_done(state: KernelState, context: KernelContext) -> Verdict | None:
     proposal, counted = state.proposal, state.ledger.counted
     if proposal is None or not proposal.text.strip() or proposal.could_not:
         return None
-    if not _acting_in(context.toolset.offered):
+    if not acting_in(context.toolset.offered):
         return None
     given, task = context.input, context.input.to_do
     missing = call_missing(
@@ -1006,7 +1006,7 @@ def call_missing(
     tried = {step.metadata.call_id: step.metadata.tool_used or "" for step in made if step.metadata}
     refused = {each.metadata.call_id for each in made if each.metadata and each.metadata.origin == "refused"}
     offered += _unknown_tools({tried[each] for each in refused} - {each.name for each in offered})
-    acting = _acting_in(offered)
+    acting = acting_in(offered)
     if not acting:
         return ""
     called = {*attempts, *(each.name for each in before)}
@@ -1039,7 +1039,7 @@ def _unknown_tools(names: Iterable[str]) -> list[ToolDefinition]:
     return [ToolDefinition(name, f"{' '.join(words(name)).capitalize()}.", {}) for name in called]
 
 
-def _acting_in(tools: Iterable[ToolDefinition]) -> set[str]:
+def acting_in(tools: Iterable[ToolDefinition]) -> set[str]:
     """Return the tools that may be for more than their results."""
     return {each.name for each in tools if each.name != FINAL_ANSWER and clauses.may_act(each)}
 

@@ -151,7 +151,9 @@ def budget(state: KernelState, context: KernelContext) -> Verdict | None:
     """A spent budget ends the run before the next call, with what it has."""
     if state.status == "acting":
         refusal = no_calls_left(context)
-        screened = screen_calls(state, context, state.pending) if refusal else ()
+        if not refusal:
+            return None
+        screened = screen_calls(state, context, state.pending)
         is_over = any(each is not None and each.error == refusal for each in screened)
         return stop_early(BUDGET, refusal, state, context) if is_over else None
     answered = state.proposal is not None and bool(state.proposal.text.strip())
