@@ -305,6 +305,7 @@ class KernelContext(Value):
         approver: decides on calls that need approval; without one they are denied.
         call_limits: maximum calls of each tool; no limit for tools that are not in it.
         prefix: the messages that every request begins with.
+        told: their texts, as far as they tell the model something.
         policies: evaluated in this order before each step; the first verdict wins.
         asked: the policies that apply to this run.
         within_turns: the policies in ``asked`` that are evaluated while the calls of a turn are pending.
@@ -325,6 +326,7 @@ class KernelContext(Value):
     hooks: KernelHooks
     clock: Clock
     prefix: tuple[Message, ...]
+    told: tuple[str, ...]
     policies: tuple[Policy, ...]
     max_iterations: int
     counter: Maybe[TokenCounter] = Nothing

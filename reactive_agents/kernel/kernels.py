@@ -59,7 +59,7 @@ async def think(
     """Ask the model. Fails with ``ModelCallFailed``."""
     started = context.clock.monotonic()
     asked = await ask(state, context, with_tools=with_tools)
-    if isinstance(asked, errors.ModelCallFailed):
+    if not isinstance(asked, tuple):
         return Failure(asked)
     took_ms = (context.clock.monotonic() - started) * 1000
     sent, response = asked

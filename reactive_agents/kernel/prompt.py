@@ -33,6 +33,7 @@ DEFAULT_SYSTEM_PROMPT = "You are a careful assistant."
 REACT_INSTRUCTIONS = f"Call tools, independent ones together; then {FINAL_ANSWER}."
 BRIEF_INSTRUCTIONS = f"Call tools, then {FINAL_ANSWER}."
 NUMBER_OF_TURNS = "You have {} turns."
+_TURNS = lazy_pattern(NUMBER_OF_TURNS.format(r"\d+"))
 """Part of the instructions of a loop, whose number is no source of a figure."""
 HAS_MEMORY = "You have a memory: what the user asks you to remember is kept when the run ends."
 """Without it, models say that they cannot remember, of what is kept for certain."""
@@ -78,6 +79,15 @@ def stable_prefix(
         UserMessage(kernel_input.task, kernel_input.parts),
         *((UserMessage(review),) if review else ()),
     )
+
+
+def told_by(prefix: tuple[Message, ...], kernel_input: KernelInput) -> tuple[str, ...]:
+    """Return the texts of a prefix that tell the model something.
+
+    That is not the number of turns, nor a task that has answers of the model itself.
+    """
+    ours = kernel_input.task if kernel_input.user_task else None
+    return tuple([_TURNS.sub("", message.content) for message in prefix if message.content != ours])
 
 
 def assemble(state: KernelState, context: KernelContext, guidance: tuple[Guidance, ...]) -> ModelRequest:

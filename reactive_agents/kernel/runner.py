@@ -45,7 +45,7 @@ from reactive_agents.kernel.open_requirements import call_limits, describe_missi
 from reactive_agents.kernel.policies.answers import held_to_form
 from reactive_agents.kernel.policies.decision import STANDARD_POLICIES, decide, with_backstops
 from reactive_agents.kernel.policies.limits import BUDGET, budget_refusal
-from reactive_agents.kernel.prompt import EARLIER_MESSAGES, REACT_INSTRUCTIONS, stable_prefix
+from reactive_agents.kernel.prompt import EARLIER_MESSAGES, REACT_INSTRUCTIONS, stable_prefix, told_by
 from reactive_agents.kernel.reducers import with_usage
 from reactive_agents.kernel.service_calls import definitions_in
 from reactive_agents.kernel.state import (
@@ -155,6 +155,12 @@ def assemble_context(
     )
     if limits is None:
         limits = call_limits(kernel_input.needs, settings.budget, parallel=settings.parallel_tool_calls)
+    prefix = stable_prefix(
+        kernel_input,
+        has_tools=bool(toolset.offered),
+        answers_by_tool=toolset.permits(FINAL_ANSWER),
+        is_brief=profile.is_brief,
+    )
     return KernelContext(
         input=kernel_input,
         profile=profile,
@@ -165,12 +171,8 @@ def assemble_context(
         call_limits=limits,
         hooks=build_kernel_hooks(services.events.value_or(None), kernel_pass=options.kernel_pass),
         clock=services.clock,
-        prefix=stable_prefix(
-            kernel_input,
-            has_tools=bool(toolset.offered),
-            answers_by_tool=toolset.permits(FINAL_ANSWER),
-            is_brief=profile.is_brief,
-        ),
+        prefix=prefix,
+        told=told_by(prefix, kernel_input),
         policies=services.policies
         + (STANDARD_POLICIES if options.policies is None else with_backstops(options.policies)),
         max_iterations=options.max_iterations,
@@ -272,7 +274,7 @@ async def _take_step(
     checked = checked_successor(state, following)
     if checked is result.unwrap():
         return result
-    return Failure(checked) if isinstance(checked, errors.IllegalTransition) else Success(checked)
+    return Success(checked) if isinstance(checked, KernelState) else Failure(checked)
 
 
 def _after_failure(

@@ -236,7 +236,7 @@ def successor(old: KernelState, new: KernelState) -> Result[KernelState, errors.
     while the messages are not, loses its counts.
     """
     checked = checked_successor(old, new)
-    return Failure(checked) if isinstance(checked, errors.IllegalTransition) else Success(checked)
+    return Success(checked) if isinstance(checked, KernelState) else Failure(checked)
 
 
 def checked_successor(old: KernelState, new: KernelState) -> KernelState | errors.IllegalTransition:

@@ -31,8 +31,8 @@ from reactive_agents.reasoning.strategy import (
     StrategyMeasure,
     StrategyServices,
     begin_measure,
+    not_registered,
     reasoning_result,
-    registered,
 )
 
 
@@ -146,9 +146,9 @@ async def _run(
 
     A failure is recorded here, since the caller cannot tell whose it is.
     """
-    known = registered(strategy, services.strategies)
-    if isinstance(known, errors.StrategyNotFoundError):
-        return Failure(known)
+    known = services.strategies.get(strategy)
+    if known is None:
+        return not_registered(strategy, services.strategies)
     control = services.control
     if control is not None:
         control.begin(strategy)

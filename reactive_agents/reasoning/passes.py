@@ -40,7 +40,6 @@ from reactive_agents.kernel.open_requirements import (
     without_replaced,
 )
 from reactive_agents.kernel.policies.answers import (
-    acting_in,
     call_missing,
     is_foreseen,
     items_left,
@@ -61,8 +60,8 @@ from reactive_agents.reasoning.strategy import (
     compaction_of,
     conclude,
     kernel_input,
+    not_registered,
     profile_of,
-    registered,
     seconds_left,
 )
 
@@ -249,8 +248,8 @@ async def run_pass(
         return Failure(errors.IterationLimitError(strategy, MOST_TURNS, len(progress.steps)))
     name = kernel_pass.kernel or strategy_input.config.kernel
     found = find_kernel(name, services)
-    if isinstance(found, errors.StrategyNotFoundError):
-        return Failure(found)
+    if found is None:
+        return not_registered(str(name), services.kernels, "kernel")
     earlier, leads = strategy_input.earlier, kernel_pass.leads
     left = calls_left_of_run(progress, strategy_input, services)
     turns = min(kernel_pass.max_iterations, strategy_input.max_iterations or kernel_pass.max_iterations)
@@ -314,11 +313,9 @@ def instructions_of_user(strategy_input: StrategyInput) -> str:
     return f"{follow}\n{fence('instructions', instructions)}" if instructions else ""
 
 
-def find_kernel(
-    kernel: str | ThoughtKernel, services: StrategyServices
-) -> ThoughtKernel | errors.StrategyNotFoundError:
-    """Return the kernel of a name, or the kernel itself; an error if there is none."""
-    return registered(kernel, services.kernels, "kernel") if isinstance(kernel, str) else kernel
+def find_kernel(kernel: str | ThoughtKernel, services: StrategyServices) -> ThoughtKernel | None:
+    """Return the kernel of a name, if there is one, or the kernel itself."""
+    return services.kernels.get(kernel) if isinstance(kernel, str) else kernel
 
 
 def limit_reached(strategy_input: StrategyInput, services: StrategyServices) -> Limit | None:
@@ -380,8 +377,6 @@ def call_missing_in(
     if strategy_input.plan_id is not None:
         return ""
     offered = definitions_in(services.kernel.tools)
-    if not acting_in(offered):
-        return ""
     earlier = strategy_input.earlier.ledger.counted.attempts if strategy_input.earlier is not None else ()
     history = strategy_input.history.messages
     return call_missing(
@@ -495,8 +490,8 @@ async def run_once(
     ``StrategyNotFoundError`` when there is no kernel of that name.
     """
     measure, found = begin_measure(services), find_kernel(kernel, services)
-    if isinstance(found, errors.StrategyNotFoundError):
-        return Failure(found)
+    if found is None:
+        return not_registered(str(kernel), services.kernels, "kernel")
     run = await run_to_end(found, task, options, services.kernel)
     if not isinstance(run, Success):
         error = run.failure()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from importlib import import_module
 from types import MappingProxyType
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 from attrs import evolve
 from returns.maybe import Maybe, Nothing
@@ -29,16 +29,14 @@ from reactive_agents.reasoning.strategy import (
     StrategyInput,
     StrategyServices,
     begin_measure,
+    not_registered,
     reasoning_result,
-    registered,
     seconds_left,
 )
 
 if TYPE_CHECKING:
     from reactive_agents.core.errors import ReasoningErrors
     from reactive_agents.reasoning.controller import ReasoningController
-
-_T = TypeVar("_T")
 
 
 class ReasoningService:
@@ -256,10 +254,6 @@ BUILT_IN_STRATEGIES: Mapping[ReasoningStrategy, Strategy] = MappingProxyType(
 """The strategies that every registry begins with."""
 
 
-def _result(found: _T | errors.StrategyNotFoundError) -> Result[_T, errors.StrategyNotFoundError]:
-    return Failure(found) if isinstance(found, errors.StrategyNotFoundError) else Success(found)
-
-
 class StrategyRegistry:
     """Strategies and kernels by name, at first the built-in ones.
 
@@ -274,7 +268,8 @@ class StrategyRegistry:
 
     def get(self, name: ReasoningStrategy) -> Result[Strategy, errors.StrategyNotFoundError]:
         """Return a strategy, or an error with the known names."""
-        return _result(registered(name, self.strategies))
+        found = self.strategies.get(name)
+        return not_registered(name, self.strategies) if found is None else Success(found)
 
     def register(self, name: ReasoningStrategy, strategy: Strategy) -> None:
         """Register a strategy; it replaces one of the same name."""
@@ -286,7 +281,8 @@ class StrategyRegistry:
 
     def get_kernel(self, name: str) -> Result[ThoughtKernel, errors.StrategyNotFoundError]:
         """Return a kernel, or an error with the known names."""
-        return _result(registered(name, self.kernels, "kernel"))
+        found = self.kernels.get(name)
+        return not_registered(name, self.kernels, "kernel") if found is None else Success(found)
 
     def register_kernel(self, name: str, kernel: ThoughtKernel) -> None:
         """Register a kernel; it replaces one of the same name."""

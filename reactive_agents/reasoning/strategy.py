@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from math import inf
-from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
 
 from attrs import field, frozen
 from returns.maybe import Maybe, Nothing
-from returns.result import Result
+from returns.result import Failure, Result
 
 from reactive_agents.core import errors
 from reactive_agents.core.config import ContextProfile, ReasoningConfig
@@ -58,7 +58,6 @@ if TYPE_CHECKING:
     from reactive_agents.core.errors import ControllerError, ReasoningErrors
     from reactive_agents.core.memory import MemoryContext
 
-_T = TypeVar("_T")
 
 _DEFAULT_REASONING = ReasoningConfig()
 
@@ -183,11 +182,11 @@ class StrategyServices(Value):
     run_context: Callable[[], RunContext[Any]] = _no_context
 
 
-def registered(
-    name: str, known: Mapping[str, _T], kind: Literal["strategy", "kernel"] = "strategy"
-) -> _T | errors.StrategyNotFoundError:
-    """Return what is registered under a name, or an error with the known names."""
-    return known.get(name) or errors.StrategyNotFoundError(name, tuple(known), kind)
+def not_registered(
+    name: str, known: Iterable[str], kind: Literal["strategy", "kernel"] = "strategy"
+) -> Failure[errors.StrategyNotFoundError]:
+    """Return the failure of a name under which nothing is registered."""
+    return Failure(errors.StrategyNotFoundError(name, tuple(known), kind))
 
 
 GIVEN_FUNCTION = ""

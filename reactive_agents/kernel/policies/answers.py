@@ -62,7 +62,6 @@ from reactive_agents.kernel.open_requirements import (
     requirements_of,
 )
 from reactive_agents.kernel.policies.limits import IDLE_TURNS, results_of, turns_left
-from reactive_agents.kernel.prompt import NUMBER_OF_TURNS
 from reactive_agents.kernel.state import KernelState, Proposal
 from reactive_agents.kernel.termination import RETURN_DIRECT, in_time, last_words, seconds_left
 from reactive_agents.kernel.toolset import FINAL_ANSWER, RECALL
@@ -99,7 +98,6 @@ _LEAST_IDENTIFIER = 100
 _WORD = lazy_pattern(r"\w+")
 _OBJECT = lazy_pattern(r"\{.*\}", re.DOTALL)
 _DIGIT = lazy_pattern(r"\d")
-_TURNS = lazy_pattern(NUMBER_OF_TURNS.format(r"\d+"))
 _TOGETHER = lazy_pattern(rf"\b{alternatives('together_with')}\b[^.!?;]*", re.IGNORECASE)
 """Words before several that one thing may be done for, and the rest of their sentence."""
 _ONLY_DONE = lazy_pattern(alternatives("only_done"), re.IGNORECASE)
@@ -550,7 +548,7 @@ def looked_up_for_other(
     if is_only_read and not may_be_replaced(task, text, f"{task}\n{told}"):
         return ()
     calls = _calls_made(steps, results)
-    if not calls or not acting_in(tools).isdisjoint(each.tool for each in calls):
+    if not calls or not _acting_in(tools).isdisjoint(each.tool for each in calls):
         return ()
     return replaced_left(task, text, tools, calls, told)
 
@@ -585,7 +583,7 @@ def without_call(text: str, state: KernelState, context: KernelContext) -> str:
     if denies(text) or not state.ledger.counted.attempts:
         return ""
     uncalled = _asked_and_uncalled(text, state, context)
-    if not uncalled and acting_in(context.toolset.offered):
+    if not uncalled and _acting_in(context.toolset.offered):
         uncalled = _claimed_and_uncalled(text, state, context) or _unread_condition(state, context)
     return f"Not called: {', '.join(uncalled)}." if uncalled else ""
 
@@ -938,7 +936,7 @@ def not_done(state: KernelState, context: KernelContext) -> Verdict | None:
     proposal, counted = state.proposal, state.ledger.counted
     if proposal is None or not proposal.text.strip() or proposal.could_not:
         return None
-    if not acting_in(context.toolset.offered):
+    if not _acting_in(context.toolset.offered):
         return None
     given, task = context.input, context.input.to_do
     missing = call_missing(
@@ -1006,7 +1004,7 @@ def call_missing(
     tried = {step.metadata.call_id: step.metadata.tool_used or "" for step in made if step.metadata}
     refused = {each.metadata.call_id for each in made if each.metadata and each.metadata.origin == "refused"}
     offered += _unknown_tools({tried[each] for each in refused} - {each.name for each in offered})
-    acting = acting_in(offered)
+    acting = _acting_in(offered)
     if not acting:
         return ""
     called = {*attempts, *(each.name for each in before)}
@@ -1039,7 +1037,7 @@ def _unknown_tools(names: Iterable[str]) -> list[ToolDefinition]:
     return [ToolDefinition(name, f"{' '.join(words(name)).capitalize()}.", {}) for name in called]
 
 
-def acting_in(tools: Iterable[ToolDefinition]) -> set[str]:
+def _acting_in(tools: Iterable[ToolDefinition]) -> set[str]:
     """Return the tools that may be for more than their results."""
     return {each.name for each in tools if each.name != FINAL_ANSWER and clauses.may_act(each)}
 
@@ -1138,10 +1136,8 @@ def _texts_in_a_row(state: KernelState) -> int:
 
 def _seen(state: KernelState, context: KernelContext) -> evidence.Seen:
     """Return the prompt's texts, the results, and the errors of tools that ran."""
-    given = context.input
-    ours = given.task if given.user_task else None  # it holds answers of the model itself
-    told = [_TURNS.sub("", message.content) for message in context.prefix if message.content != ours]
-    found, worked, calls = [*results_of(state)], list[str](), dict[str | None, str]()
+    told, found = [*context.told], [*results_of(state)]
+    worked, calls = list[str](), dict[str | None, str]()
     for step in state.steps:
         about = step.metadata
         if about is None:
@@ -1154,7 +1150,7 @@ def _seen(state: KernelState, context: KernelContext) -> evidence.Seen:
             worked.append(calls.get(about.call_id, ""))
         else:
             (found if _was_run(step) else told).append(step.content)
-    return evidence.Seen(given.asked, tuple(found), "\n".join(told), "\n".join(worked))
+    return evidence.Seen(context.input.asked, tuple(found), "\n".join(told), "\n".join(worked))
 
 
 # --- Results of tools that are the answer, without another turn of the model ---
