@@ -144,7 +144,7 @@ class PersistentMap(Mapping[_H, _V]):
         if not isinstance(earlier, PersistentMap) or earlier._items is not self._items:
             return self
         newest = islice(reversed(self._items), len(self._items) - self._length, None)
-        return {key: self[key] for key in islice(newest, self._length - earlier._length)}
+        return {key: self._items[key][1] for key in islice(newest, self._length - earlier._length)}
 
     def __getitem__(self, key: _H) -> _V:
         at, value = self._items[key]
@@ -206,7 +206,8 @@ class PersistentSet(Set[_H], Generic[_H]):
     def __or__(self, more: Iterable[_H]) -> PersistentSet[_H]:  # type: ignore[override]
         """Return a set with other members besides."""
         grown: PersistentSet[_H] = object.__new__(PersistentSet)
-        grown._members = self._members | dict.fromkeys(self.lacking(more))
+        lacking = self.lacking(more)
+        grown._members = self._members | dict.fromkeys(lacking) if lacking else self._members
         return grown
 
     def lacking(self, members: Iterable[_H]) -> list[_H]:

@@ -160,8 +160,10 @@ def _held_to_orders(
     if missing:
         return ended_partial(result, NOT_DONE, describe_not_done(missing))
     left = items_left_in(result, given, ready) if calls and LEFT_OUT in checks else ()
+    if not left:
+        return result
     reason, doubt = result.metadata.reason, describe_left(left)
-    if not left or doubt in reason:
+    if doubt in reason:
         return result
     return evolve(result, metadata=evolve(result.metadata, reason=f"{reason} {doubt}"))
 
