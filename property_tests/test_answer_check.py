@@ -14,7 +14,13 @@ from attrs import evolve
 from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
-from reactive_agents.core.figures import plain_numbers, read_number
+from reactive_agents.core.figures import (
+    is_small,
+    larger_figures,
+    numbers_and_names,
+    plain_numbers,
+    read_number,
+)
 from reactive_agents.core.json import JsonObject
 from reactive_agents.core.tools import ToolDefinition
 from reactive_agents.kernel import KernelState
@@ -70,6 +76,15 @@ def test_every_text_is_judged_without_an_error(text: str, seen: Seen) -> None:
     assert all(figure in plain_numbers(text) for figure in figures)
     unmade_call(text)
     assert judge_text(text, TOOLS, seen) in ("answer", "announcement", "unclear")
+
+
+@given(st.one_of(texts, st.text("0123456789 \n.,:;/-()*!?'$%a", max_size=16)))
+@example("A4")
+@example("It is 3%, or -5.")
+@example("(3) 1. and 1 250")
+@examples(60)
+def test_larger_figures_are_all_but_the_small_counts(text: str) -> None:
+    assert [*larger_figures(text)] == [each for each in numbers_and_names(text) if not is_small(each)]
 
 
 @given(st.lists(numbers, min_size=1, max_size=5), texts, seens)
