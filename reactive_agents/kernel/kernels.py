@@ -59,10 +59,10 @@ async def think(
     """Ask the model. Fails with ``ModelCallFailed``."""
     started = context.clock.monotonic()
     asked = await ask(state, context, with_tools=with_tools)
-    if not isinstance(asked, tuple):
-        return Failure(asked)
+    if not isinstance(asked, Success):
+        return Failure(asked.failure())
     took_ms = (context.clock.monotonic() - started) * 1000
-    sent, response = asked
+    sent, response = asked.unwrap()
     state, estimate, unmade = sent.state, sent.estimate_after(response.usage), ""
     if with_tools:
         response, unmade = await calls_of(response, sent.request.tools, partial(authorship, state, context))

@@ -52,9 +52,9 @@ from reactive_agents.kernel.state import (
     TERMINAL,
     Guidance,
     KernelState,
-    checked_successor,
     custom_successor,
     initial_kernel_state,
+    successor,
 )
 from reactive_agents.kernel.toolset import FINAL_ANSWER, FINAL_ANSWER_TOOL, Toolset, toolset_for
 
@@ -271,10 +271,7 @@ async def _take_step(
     following = result.unwrap()
     if following.status in TERMINAL and following.outcome is None:
         following = _with_outcome(following, context)
-    checked = checked_successor(state, following)
-    if checked is result.unwrap():
-        return result
-    return Success(checked) if isinstance(checked, KernelState) else Failure(checked)
+    return successor(state, following)
 
 
 def _after_failure(

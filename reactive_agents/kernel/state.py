@@ -235,19 +235,13 @@ def successor(old: KernelState, new: KernelState) -> Result[KernelState, errors.
     Maps that custom code has put into the state become read-only. An estimate that is still that of ``old``,
     while the messages are not, loses its counts.
     """
-    checked = checked_successor(old, new)
-    return Success(checked) if isinstance(checked, KernelState) else Failure(checked)
-
-
-def checked_successor(old: KernelState, new: KernelState) -> KernelState | errors.IllegalTransition:
-    """Return the state of :func:`successor`, or the error."""
     try:
         return _checked(old, new)
     except (TypeError, AttributeError) as error:
         return _illegal(old, new, "state", f"a value is of a wrong type ({error})")
 
 
-def _checked(old: KernelState, new: KernelState) -> KernelState | errors.IllegalTransition:
+def _checked(old: KernelState, new: KernelState) -> Result[KernelState, errors.IllegalTransition]:
     # members that are the same objects are not compared any further
     if new.status not in LEGAL_TRANSITIONS[old.status]:
         return _illegal(old, new, "status", f"{old.status} may not become {new.status}")
@@ -285,15 +279,19 @@ def _checked(old: KernelState, new: KernelState) -> KernelState | errors.Illegal
     ):
         # it was the estimate of other messages
         changes["transcript"] = evolve(new.transcript, estimate=without_counts(new.transcript.estimate))
-    return replaced(new, **changes) if changes else new
+    return Success(replaced(new, **changes) if changes else new)
 
 
 def _are_texts(stored: Mapping[Any, Any]) -> bool:
     return all(isinstance(key, str) and isinstance(text, str) for key, text in stored.items())
 
 
-def _illegal(old: KernelState, new: KernelState, field_name: str, message: str) -> errors.IllegalTransition:
-    return errors.IllegalTransition(f"{field_name}: {message}", field_name, old.status, str(new.status))
+def _illegal(
+    old: KernelState, new: KernelState, field_name: str, message: str
+) -> Failure[errors.IllegalTransition]:
+    return Failure(
+        errors.IllegalTransition(f"{field_name}: {message}", field_name, old.status, str(new.status))
+    )
 
 
 def serialize_kernel_state(state: KernelState) -> SerializedKernelState:

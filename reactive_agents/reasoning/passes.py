@@ -376,13 +376,12 @@ def call_missing_in(
     """
     if strategy_input.plan_id is not None:
         return ""
-    offered = definitions_in(services.kernel.tools)
     earlier = strategy_input.earlier.ledger.counted.attempts if strategy_input.earlier is not None else ()
     history = strategy_input.history.messages
     return call_missing(
         text,
         order_in(strategy_input.task_description),
-        offered,
+        definitions_in(services.kernel.tools),
         steps,
         tool_results,
         earlier,
@@ -419,8 +418,7 @@ def undone_act_in(
     seen = (step for step in result.steps if step.type == "observation" and step.metadata)
     made = [(each.tool_used or "", each.success is not False) for step in seen if (each := step.metadata)]
     counted, task = NO_CALLS.with_calls(made), order_in(strategy_input.task_description)
-    offered = definitions_in(services.kernel.tools)
-    failure = undone_act(task, offered, result.steps, result.tool_results, counted)
+    failure = undone_act(task, definitions_in(services.kernel.tools), result.steps, result.tool_results, counted)
     if failure is None or is_foreseen(failure, result.output or "", task, strategy_input.task_description):
         return None
     return failure
