@@ -1,4 +1,4 @@
-"""The HTTP client of MCP servers: limits on the size of responses, and authentication.
+"""The HTTP client of MCP servers: limited responses, and authentication.
 
 An exception would end the session, with all its other calls. So what is wrong with a response becomes an
 error of its request, as the library reads it from the body of an error status.
