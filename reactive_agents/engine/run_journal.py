@@ -345,6 +345,7 @@ class RunJournal:
     requests: int = field(default=0, init=False)
     accepts: tuple[str, ...] = field(default=(), init=False)
     is_counted: bool = field(default=False, init=False)
+    run_id: RunId = field(init=False)
     begun_at: datetime = field(init=False)
     changes: JsonObject = field(init=False)
     seed: str = field(init=False)
@@ -360,17 +361,13 @@ class RunJournal:
 
     def __attrs_post_init__(self) -> None:
         run = self.run
+        self.run_id = run.run_id
         self.begun_at = run.created_at or self._clock.now()
         self.changes = json.loads(run.changes) if run.changes else {}
         self.seed = str(self.changes.get("seed", run.run_id))
         said = [(self.changes["message"], run.origin_entries)] if "message" in self.changes else []
         earlier: Any = self.changes.get("earlier", ())
         self._messages = [*earlier, *said]
-
-    @property
-    def run_id(self) -> RunId:
-        """The id of the run."""
-        return self.run.run_id
 
     @property
     def settings(self) -> Mapping[str, Any]:
@@ -422,7 +419,8 @@ class RunJournal:
             self._begun_writes += 1
         else:  # earlier pending entries were written with it
             self._settled_writes = max(begun, self._settled_writes)
-            self.follow(order)
+            if order != self._order:
+                self.follow(order)
 
     async def owe(self, store: OwedStore, name: str = "", **written: object) -> None:
         """Record what could not be written to a store, so that it is written later.
@@ -468,11 +466,8 @@ class RunJournal:
             control.resume(by=None)
 
     async def _stop_at_end(self) -> None:
-        """Stop a run at its first step that is not recorded.
-
-        It was ordered to stop before this attempt.
-        """
-        if self.run.order == "stop" and self.control is not None:
+        """Stop a run that was ordered to before this attempt, as its record has ended."""
+        if self.control is not None:
             self.control.stop(by=None)
             await self.control.hold("")
 
@@ -532,7 +527,8 @@ class RunJournal:
         changed = self.changes.get("model")
         if isinstance(changed, str):
             request, model = evolve(request, model=changed), changed
-        await self._stop_at_end()
+        if self.run.order == "stop":
+            await self._stop_at_end()
         await self.settle()
         self.entries.sent[key] += 1
         await self.keep(self.entries.sent_key(key), "request", {"model": model}, later=True)
@@ -640,7 +636,8 @@ class RunJournal:
             return recorded.map(lambda result: evolve(result, call_id=made.call.id)), True
         if self.record is None:
             raise ReplayEnded(self.run_id, key)
-        await self._stop_at_end()
+        if self.run.order == "stop":
+            await self._stop_at_end()
         outcome = (
             await self._settled(key, made.as_intended(self.entries[key])) if key in self.entries else None
         )

@@ -5,6 +5,10 @@ at once, and the bare commits, one right after the other, since a machine that o
 time than at another. What the record adds to a step, and the whole step, are compared with the commits of the
 same round; the smallest and the median ratio are printed, and the commits and write calls that were counted,
 which no load changes. A file is measured on the disk of the folder, and as if that took 2 ms more.
+
+For a file there is also the least that a record can take, if the event loop is not to wait for the disk: the
+bare commits on an event loop, while a thread waits for the disk; alone, and in the tool of a run without a
+record.
 """
 
 from __future__ import annotations
@@ -14,7 +18,11 @@ import sqlite3
 import statistics
 import sys
 import time
-from collections.abc import Callable
+from asyncio import get_running_loop
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from resource import RUSAGE_SELF, getrusage
 from tempfile import TemporaryDirectory
@@ -43,12 +51,23 @@ COMMITS = ((True, 2), (False, 1))
 
 @define
 class Round:
-    """Microseconds a step: without a record, with one, of many runs with it, and of its commits alone."""
+    """Microseconds a step.
+
+    Attributes:
+        plain: without a record.
+        durable: with one.
+        many: of many runs with one.
+        bare: of its commits alone.
+        least: of these on an event loop, while a thread waits for the disk; 0 on a server.
+        within: of a run without a record whose tool makes these; 0 on a server.
+    """
 
     plain: float
     durable: float
     many: float
     bare: float
+    least: float = 0.0
+    within: float = 0.0
 
     @property
     def added(self) -> float:
@@ -71,24 +90,35 @@ def bare_commits(path: str, steps: int) -> float:
     """Return the seconds of the commits of so many steps: one on the disk, one that power may lose."""
     if path.startswith("postgresql:"):
         return bare_postgres_commits(path, steps)
+    with bare_file(path) as (file, log):
+        began = time.perf_counter()
+        for _ in range(steps):
+            for waits, rows in COMMITS:
+                commit(file, rows)
+                if waits:
+                    sqlite._DATA_TO_DISK(log)
+        return time.perf_counter() - began
+
+
+@contextmanager
+def bare_file(path: str) -> Iterator[tuple[sqlite3.Connection, int]]:
+    """Open a new file with a table, and its log."""
     file = sqlite3.connect(path, isolation_level=None)
     file.execute("PRAGMA journal_mode = WAL")
     file.execute("PRAGMA synchronous = NORMAL")
     file.execute("CREATE TABLE entries (number INTEGER PRIMARY KEY, body TEXT)")
     log = os.open(f"{path}-wal", os.O_RDWR)
-    began = time.perf_counter()
-    for _ in range(steps):
-        for waits, rows in COMMITS:
-            file.execute("BEGIN IMMEDIATE")
-            for _ in range(rows):
-                file.execute("INSERT INTO entries (body) VALUES (?)", (BODY,))
-            file.execute("COMMIT")
-            if waits:
-                sqlite._DATA_TO_DISK(log)
-    took = time.perf_counter() - began
+    yield file, log
     os.close(log)
     file.close()
-    return took
+
+
+def commit(file: sqlite3.Connection, rows: int) -> None:
+    """Add rows to the table in a transaction."""
+    file.execute("BEGIN IMMEDIATE")
+    for _ in range(rows):
+        file.execute("INSERT INTO entries (body) VALUES (?)", (BODY,))
+    file.execute("COMMIT")
 
 
 def bare_postgres_commits(url: str, steps: int) -> float:
@@ -105,15 +135,51 @@ def bare_postgres_commits(url: str, steps: int) -> float:
         return time.perf_counter() - began
 
 
-async def run(place: str | None, steps: int, observe: Callable[[Any], object] | None = None) -> float:
+async def least(path: str, steps: int, *, within: bool) -> float:
+    """Return the seconds of such commits on an event loop, while a thread waits for the disk.
+
+    Args:
+        within: whether the tool of a run without a record makes them, whose seconds are then returned.
+    """
+    with bare_file(path) as (file, log), ThreadPoolExecutor(1) as pool:
+        loop = get_running_loop()
+        await loop.run_in_executor(pool, bool)  # starts the thread
+
+        async def record() -> None:
+            for waits, rows in COMMITS:
+                commit(file, rows)
+                if waits:
+                    await loop.run_in_executor(pool, sqlite._DATA_TO_DISK, log)
+
+        @tool(name="note")
+        async def note_and_record(number: int) -> str:
+            """Note a number."""
+            await record()
+            return f"noted {number}"
+
+        if within:
+            return await run(None, steps, noting=note_and_record)
+        began = time.perf_counter()
+        for _ in range(steps):
+            await record()
+        return time.perf_counter() - began
+
+
+async def run(
+    place: str | None,
+    steps: int,
+    observe: Callable[[Any], object] | None = None,
+    noting: Callable[..., Any] = note,
+) -> float:
     """Return the seconds of a run of so many steps, recorded in a file or not.
 
     Args:
         observe: called with the agent before the run.
+        noting: its tool.
     """
     turns = [call("note", number=number) for number in range(steps)]
     agent = ReactiveAgents.create().with_llm(ScriptedLLM(*turns, answer("All numbers are noted.")))
-    agent = agent.with_reasoning().with_tools(note).with_max_iterations(steps + 2)
+    agent = agent.with_reasoning().with_tools(noting).with_max_iterations(steps + 2)
     if place is not None:
         agent = agent.with_durability(place, recover=False)
     built = agent.build()
@@ -172,11 +238,18 @@ def measured(places: Callable[[int], tuple[str, str]]) -> list[Round]:
     rounds: list[Round] = []
     for number in range(ROUNDS):
         record, bare = places(number)
-        plain = anyio.run(run, None, STEPS)
-        durable = anyio.run(run, record, STEPS)
-        many = anyio.run(run_many, record, RUNS) * STEPS / (RUNS * STEPS_OF_EACH)
-        commits = bare_commits(bare, STEPS)
-        rounds.append(Round(*(seconds / STEPS * 1e6 for seconds in (plain, durable, many, commits))))
+        took = [
+            anyio.run(run, None, STEPS),
+            anyio.run(run, record, STEPS),
+            anyio.run(run_many, record, RUNS) * STEPS / (RUNS * STEPS_OF_EACH),
+            bare_commits(bare, STEPS),
+        ]
+        if not bare.startswith("postgresql:"):
+            took += [
+                anyio.run(partial(least, f"{bare}-{within}", STEPS, within=within))
+                for within in (False, True)
+            ]
+        rounds.append(Round(*(seconds / STEPS * 1e6 for seconds in took)))
     return rounds
 
 
@@ -192,7 +265,7 @@ def report(name: str, rounds: list[Round]) -> None:
     shared = sorted(each.many / each.bare for each in rounds)
     middle = {
         field: statistics.median(getattr(each, field) for each in rounds)
-        for field in ("plain", "durable", "many", "bare")
+        for field in ("plain", "durable", "many", "bare", "least", "within")
     }
     print(
         f"{name}: a step without record {middle['plain']:.0f} us, with it {middle['durable']:.0f} us,"
@@ -201,6 +274,14 @@ def report(name: str, rounds: list[Round]) -> None:
         f" {statistics.median(added):.2f} times as much; the whole step {whole[0]:.2f},"
         f" {statistics.median(whole):.2f}; of runs at once {shared[0]:.2f}, {statistics.median(shared):.2f}"
     )
+    if middle["least"]:
+        alone = sorted(each.least / each.bare for each in rounds)
+        within = sorted((each.within - each.plain) / each.bare for each in rounds)
+        print(
+            f"{name}: the least that a record can take, with a thread that waits: {middle['least']:.0f} us,"
+            f" {alone[0]:.2f}, {statistics.median(alone):.2f} times as much; in the tool of a run it adds"
+            f" {within[0]:.2f}, {statistics.median(within):.2f} times as much"
+        )
 
 
 def counted(folder: Path) -> None:
