@@ -17,7 +17,6 @@ providers in its constructor, from the providers of the layers below it. What mu
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager
 from operator import attrgetter
 from threading import RLock
 from types import MappingProxyType
@@ -143,11 +142,13 @@ class Service(Provider[Any]):
             for no service, of an :class:`OptionalService`.
     """
 
+    __slots__ = ("args", "kwargs", "provides")  # an agent has some forty, which the garbage collector reads
+
     def __init__(self, provides: Callable[..., Any] | None = None, *args: Any, **kwargs: Any) -> None:
         super().__init__()
         self.provides: Any = provides
         self.args = args
-        self.kwargs = kwargs
+        self.kwargs: Mapping[str, Any] = kwargs or EMPTY
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Return the service, or the service of an override."""
@@ -195,8 +196,13 @@ class Singleton(Service):
         inputs: the providers that the service was made of; empty until it is made.
     """
 
-    inputs = _NOTHING_MADE
-    _service: Any = None
+    __slots__ = ("_making", "_service", "inputs")
+
+    def __init__(self, provides: Callable[..., Any], *args: Any, **kwargs: Any) -> None:
+        super().__init__(provides, *args, **kwargs)
+        self.inputs = _NOTHING_MADE
+        self._service: Any = None
+        self._making = RLock()
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Return the service, or the service of an override."""
@@ -204,7 +210,7 @@ class Singleton(Service):
             return super().__call__(*args, **kwargs)
         service = self._service
         if service is None:
-            with self._lock():
+            with self._making:
                 if self._service is None:
                     self._prepare()
                     self._service = self._provide(args, kwargs)
@@ -213,14 +219,10 @@ class Singleton(Service):
 
     def reset(self) -> providers.SingletonResetContext:
         """Forget the service, as a context manager at its end as well."""
-        with self._lock():
+        with self._making:
             self.inputs = _NOTHING_MADE
             self._service = None
         return providers.SingletonResetContext(self)
-
-    def _lock(self) -> AbstractContextManager[bool]:
-        made: AbstractContextManager[bool] = self.__dict__.setdefault("_made_once", RLock())
-        return made  # the same for threads that ask at once
 
     def _prepare(self) -> None:
         """Note the overrides with which the service is made."""
@@ -230,6 +232,8 @@ class Singleton(Service):
 
 class OptionalService(Service):
     """Provides ``Some(service)`` or ``Nothing``, also for overrides with bare values."""
+
+    __slots__ = ()
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if self.last_overriding is not None:
@@ -245,6 +249,8 @@ class EngineProvider(Singleton):
         by_path: the providers whose overrides the engine uses, if they are set before it is made.
         types: the types of what providers may be overridden with, by their paths, where not a service.
     """
+
+    __slots__ = ("_by_path", "_types")
 
     def __init__(
         self,
