@@ -1,4 +1,4 @@
-"""A step costs the same however long the run is: calls and allocated bytes are counted, not timed."""
+"""A step costs the same however long the run is, and a build little: all is counted, not timed."""
 
 from __future__ import annotations
 
@@ -179,3 +179,27 @@ def test_of_a_long_task_no_more_is_read_as_an_order() -> None:
     ask(1)
     few, many = [operations_of(lambda: ask(lines)) for lines in (1_000, 10_000)]  # noqa: B023
     assert many <= 1.1 * few
+
+
+MOST_OF_BUILD = 3_550
+"""Lines and calls of a build in a process that has built such an agent before; it is at 3,090."""
+
+
+def test_an_agent_is_built_with_little_work() -> None:
+    """Stands for the time of ``build()`` with reasoning and one tool, which is to stay below 0.5 ms."""
+    model = ScriptedLLM()
+
+    def build() -> None:
+        def look(number: int, text: str) -> str:
+            """Look something up.
+
+            Args:
+                number: which of them.
+                text: what to look for.
+            """
+            return f"{number}{text}"
+
+        ReactiveAgents.create().with_llm(model).with_reasoning().with_tools(look).build()
+
+    build()
+    assert operations_of(build) <= MOST_OF_BUILD
