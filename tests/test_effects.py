@@ -19,15 +19,11 @@ import pytest
 from returns.future import FutureResult
 from returns.result import Failure, Result, Success
 
-from reactive_agents.effects import (
-    Effect,
+from reactive_agents.effects import Effect, attempt, beside, effect, gather
+from reactive_agents.event_loop import (
     Timeout,
-    attempt,
-    beside,
     call_soon_on_this_loop,
-    effect,
     event_on_this_loop,
-    gather,
     schedule_on_this_loop,
     spawn_on_this_loop,
     to_the_end,

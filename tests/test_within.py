@@ -10,8 +10,8 @@ from contextvars import ContextVar
 import anyio
 import pytest
 
-from reactive_agents import effects
-from reactive_agents.effects import Timeout, within
+from reactive_agents import event_loop
+from reactive_agents.event_loop import Timeout, within
 from reactive_agents.testing import FakeClock
 from tests.support.virtual_time import Backend, virtual_time
 
@@ -51,7 +51,7 @@ async def test_the_limit_counts_from_the_beginning_not_from_the_first_wait(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     clock = FakeClock()
-    monkeypatch.setattr(effects, "monotonic", clock.monotonic)
+    monkeypatch.setattr(event_loop, "monotonic", clock.monotonic)
 
     async def busy_then_waiting() -> str:
         clock.advance(20.0)

@@ -19,7 +19,7 @@ import anyio
 from anyio.abc import TaskGroup
 from anyio.from_thread import BlockingPortal
 
-from reactive_agents.effects import CallSoon, calls_on_this_loop
+from reactive_agents.event_loop import CallSoon, calls_on_this_loop
 
 _T = TypeVar("_T")
 

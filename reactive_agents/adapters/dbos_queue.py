@@ -36,7 +36,8 @@ from reactive_agents.adapters.sqlite import place_of
 from reactive_agents.core.errors import InvalidConfig, RecordErrors, RecordFailed
 from reactive_agents.core.ids import AgentId, RunId
 from reactive_agents.core.run_record import QueueLimits, RecordedRun
-from reactive_agents.effects import effect, schedule_on_this_loop, spawn_on_this_loop
+from reactive_agents.effects import effect
+from reactive_agents.event_loop import schedule_on_this_loop, spawn_on_this_loop
 from reactive_agents.ports import Clock
 
 APPLICATION, WORKFLOW, VERSION = "reactive-agents", "reactive_agents.run", "1"

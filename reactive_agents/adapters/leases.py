@@ -19,7 +19,7 @@ from typing import Generic, TypeVar
 
 import anyio
 
-from reactive_agents.effects import end_of_this_loop
+from reactive_agents.event_loop import end_of_this_loop
 
 LEASE_S = 20.0
 """Seconds after which a lease expires if it is not renewed."""

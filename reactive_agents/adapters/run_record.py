@@ -66,13 +66,8 @@ from reactive_agents.core.run_record import (
 )
 from reactive_agents.core.tasks import Task
 from reactive_agents.core.texts import shortened
-from reactive_agents.effects import (
-    attempt,
-    call_later_on_this_loop,
-    call_soon_on_this_loop,
-    effect,
-    spawn_on_this_loop,
-)
+from reactive_agents.effects import attempt, effect
+from reactive_agents.event_loop import call_later_on_this_loop, call_soon_on_this_loop, spawn_on_this_loop
 from reactive_agents.ports import Clock, OrderHandler
 
 _LEASE_US = int(LEASE_S * 1e6)

@@ -43,7 +43,7 @@ from returns.result import Failure, Result, Success
 from reactive_agents.core.config import IN_PROCESS as IN_PROCESS
 from reactive_agents.core.config import is_postgres, shown_place
 from reactive_agents.core.errors import ServiceFailed
-from reactive_agents.effects import event_on_this_loop, schedule_on_this_loop, wait_whatever_happens
+from reactive_agents.event_loop import event_on_this_loop, schedule_on_this_loop, wait_whatever_happens
 
 _E = TypeVar("_E")
 _T = TypeVar("_T")

@@ -269,7 +269,7 @@ def cancel_on_sigterm() -> Iterator[None]:
     them. Without effect if the program handles SIGTERM itself, outside of the main thread, and on
     Windows.
     """
-    from reactive_agents.effects import schedule_on_this_loop  # loads logging, which few need here
+    from reactive_agents.event_loop import schedule_on_this_loop
 
     schedule, scope = schedule_on_this_loop(), anyio.CancelScope()
     with end_on_sigterm_after(lambda: schedule(scope.cancel)), scope:
@@ -324,7 +324,7 @@ def end_on_sigterm_after(cancel: Callable[[], object]) -> Iterator[None]:
     finally:
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
     if received:
-        from reactive_agents.effects import after_other_tasks
+        from reactive_agents.event_loop import after_other_tasks
 
         after_other_tasks(_end_by_signal)
         sys.exit(128 + signal.SIGTERM)  # ends the event loop, or the thread has blocked the signal

@@ -65,15 +65,9 @@ from reactive_agents.core.tasks import (
     TypedResult,
 )
 from reactive_agents.core.tasks import AgentResult as AgentResult
-from reactive_agents.effects import (
-    Effect,
-    Settled,
-    blocked_seconds,
-    cut_off_with_caller,
-    effect,
-    to_the_end,
-)
+from reactive_agents.effects import Effect, Settled, effect
 from reactive_agents.engine import ExecutionEngine
+from reactive_agents.event_loop import blocked_seconds, cut_off_with_caller, to_the_end
 from reactive_agents.kernel.events import EventReader
 from reactive_agents.kernel.service_calls import ServiceFaults, checked_sources
 from reactive_agents.ports import (

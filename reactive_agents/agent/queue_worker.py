@@ -35,8 +35,9 @@ from reactive_agents.core.run_record import (
     pause_after,
 )
 from reactive_agents.core.tasks import Task, TaskResult
-from reactive_agents.effects import attempt, spawn_on_this_loop, to_the_end
+from reactive_agents.effects import attempt
 from reactive_agents.engine import ExecutionEngine
+from reactive_agents.event_loop import spawn_on_this_loop, to_the_end
 from reactive_agents.ports import QueueEngine, RunRecord
 
 _POLL_S = 0.25

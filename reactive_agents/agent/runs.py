@@ -46,7 +46,7 @@ from reactive_agents.core.run_record import (
     RunState,
 )
 from reactive_agents.core.tasks import TaskResult
-from reactive_agents.effects import attempt, schedule_on_this_loop, spawn_on_this_loop
+from reactive_agents.effects import attempt
 from reactive_agents.engine import ExecutionEngine
 from reactive_agents.engine.durability import (
     cancel_left,
@@ -57,6 +57,7 @@ from reactive_agents.engine.durability import (
 from reactive_agents.engine.replay import RecordedStep, Replay, fork_run, recorded_steps, replay_run
 from reactive_agents.engine.run_journal import arguments_in_doubt, order_note
 from reactive_agents.engine.services import RunOverrides
+from reactive_agents.event_loop import schedule_on_this_loop, spawn_on_this_loop
 from reactive_agents.kernel.service_calls import BrokenServiceError, call_outside_record
 from reactive_agents.ports import Clock, QueueEngine, RunRecord
 

@@ -21,9 +21,9 @@ from reactive_agents.core.codec import abbreviated
 from reactive_agents.core.errors import InvalidConfig
 from reactive_agents.core.ids import RunId
 from reactive_agents.core.tasks import Task, TaskResult
-from reactive_agents.effects import spawn_on_this_loop
 from reactive_agents.engine import ExecutionEngine
 from reactive_agents.engine.services import NO_OVERRIDES, RunOverrides
+from reactive_agents.event_loop import spawn_on_this_loop
 from reactive_agents.kernel.service_calls import CheckedIds, ServiceFaults
 from reactive_agents.ports import EventBus, EventHandler
 

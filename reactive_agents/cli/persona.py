@@ -40,7 +40,8 @@ from reactive_agents.core.persona_queue import (
     WorkStatus,
 )
 from reactive_agents.core.personas import DomainEvent, OutcomeStatus, PersonaOutcome, PersonaPlan
-from reactive_agents.effects import attempt, schedule_on_this_loop
+from reactive_agents.effects import attempt
+from reactive_agents.event_loop import schedule_on_this_loop
 from reactive_agents.persona import PersonaInbox
 from reactive_agents.persona.explanation import explain_event
 from reactive_agents.persona.plan_changes import end_plan

@@ -54,7 +54,7 @@ from reactive_agents.core.events import TaskCompleted, TaskFailed
 from reactive_agents.core.json import JsonObject, without_surrogates
 from reactive_agents.core.results import ReasoningStatus
 from reactive_agents.core.tasks import Task, TaskResult
-from reactive_agents.effects import schedule_on_this_loop
+from reactive_agents.event_loop import schedule_on_this_loop
 from reactive_agents.kernel.prompt import fence
 
 if TYPE_CHECKING:

@@ -22,7 +22,7 @@ from reactive_agents.cli import output
 from reactive_agents.cli import run as running
 from reactive_agents.cli.output import argument, option
 from reactive_agents.core.conversation import wrong_name
-from reactive_agents.effects import schedule_on_this_loop, spawn_on_this_loop
+from reactive_agents.event_loop import schedule_on_this_loop, spawn_on_this_loop
 from reactive_agents.server.access import ApiKeys, KeyLimits
 from reactive_agents.server.app import create_app, named_agents
 from reactive_agents.server.process import DrainingServer, address_of

@@ -19,10 +19,11 @@ from reactive_agents.core.json import JsonObject
 from reactive_agents.core.messages import ToolCall
 from reactive_agents.core.results import ReasoningStatus
 from reactive_agents.core.texts import shortened
-from reactive_agents.effects import attempt_foreign, spawn_on_this_loop, to_the_end
+from reactive_agents.effects import attempt_foreign
 from reactive_agents.engine.context import ExecutionContext
 from reactive_agents.engine.lifecycle import DONE, publish_failure
 from reactive_agents.engine.services import EngineServices
+from reactive_agents.event_loop import spawn_on_this_loop, to_the_end
 from reactive_agents.kernel.service_calls import call_outside_record, once
 from reactive_agents.ports import AuditLog
 

@@ -38,7 +38,7 @@ from reactive_agents.core.run_record import (
     RunStatus,
 )
 from reactive_agents.core.tasks import AgentResult, Task, TaskResult, TaskResultMetadata
-from reactive_agents.effects import BRANCH, attempt, to_the_end
+from reactive_agents.effects import BRANCH, attempt
 from reactive_agents.engine.audit import append_to
 from reactive_agents.engine.context import CALLER, RunStopped
 from reactive_agents.engine.memory import store_owed
@@ -72,6 +72,7 @@ from reactive_agents.engine.run_journal import (
 )
 from reactive_agents.engine.run_result import figures_in, place_of_records
 from reactive_agents.engine.services import NO_OVERRIDES, RunOverrides, events_of, publish_start
+from reactive_agents.event_loop import to_the_end
 from reactive_agents.kernel import RunEvents
 from reactive_agents.kernel.context import UsageAccount
 from reactive_agents.kernel.service_calls import (

@@ -32,7 +32,7 @@ from reactive_agents.core.settings import RunSettings
 from reactive_agents.core.tasks import AgentResult, Task, TaskResult, TaskResultMetadata
 from reactive_agents.core.usage import USAGE_RECORDER
 from reactive_agents.core.values import replaced
-from reactive_agents.effects import BRANCH, effect, to_the_end
+from reactive_agents.effects import BRANCH, effect
 from reactive_agents.engine.audit import audit_requests
 from reactive_agents.engine.context import (
     CALLER,
@@ -74,6 +74,7 @@ from reactive_agents.engine.services import (
     output_type_of,
     publish_start,
 )
+from reactive_agents.event_loop import to_the_end
 from reactive_agents.kernel import MeteredLLM, RunBudget, RunEvents
 from reactive_agents.kernel.context import UsageAccount
 from reactive_agents.kernel.service_calls import ServiceFaults, checked_sources

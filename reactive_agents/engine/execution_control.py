@@ -23,7 +23,7 @@ from attrs import frozen
 
 from reactive_agents.core import events
 from reactive_agents.core.values import Value
-from reactive_agents.effects import calls_on_this_loop, end_of_this_loop
+from reactive_agents.event_loop import calls_on_this_loop, end_of_this_loop
 from reactive_agents.kernel import RunEvents
 
 

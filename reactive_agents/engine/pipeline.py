@@ -27,7 +27,7 @@ from reactive_agents.core.codec import abbreviated
 from reactive_agents.core.model_settings import REQUIRED
 from reactive_agents.core.run_context import ContextFunction, DepsFunction, wrong_deps
 from reactive_agents.core.values import replaced
-from reactive_agents.effects import BrokenContract, attempt_foreign, awaited, spawn_on_this_loop, to_the_end
+from reactive_agents.effects import BrokenContract, attempt_foreign, awaited
 from reactive_agents.engine.agent_loop import agent_loop, strategy_select
 from reactive_agents.engine.audit import audit_start
 from reactive_agents.engine.context import ExecutionContext, RunStopped
@@ -46,6 +46,7 @@ from reactive_agents.engine.run_result import (
 )
 from reactive_agents.engine.services import EnginePorts, EngineServices, OpenDeps
 from reactive_agents.engine.verification import verify
+from reactive_agents.event_loop import spawn_on_this_loop, to_the_end
 from reactive_agents.kernel.service_calls import call_service, definitions_of, once
 from reactive_agents.kernel.termination import in_time
 from reactive_agents.ports import RunToolsets

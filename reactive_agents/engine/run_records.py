@@ -25,12 +25,13 @@ from reactive_agents.core import errors, events
 from reactive_agents.core.models import ModelChunk, ModelRequest, ModelResponse
 from reactive_agents.core.settings import BudgetConfig
 from reactive_agents.core.values import replaced
-from reactive_agents.effects import attempt, call_later_on_this_loop, effect
+from reactive_agents.effects import attempt, effect
 from reactive_agents.engine.audit import audit
 from reactive_agents.engine.context import ExecutionContext
 from reactive_agents.engine.lifecycle import Phase, publish_failure, run_phase
 from reactive_agents.engine.run_result import spending_record
 from reactive_agents.engine.services import EngineServices
+from reactive_agents.event_loop import call_later_on_this_loop
 from reactive_agents.kernel import KernelInput, MeteredLLM
 from reactive_agents.kernel.context_window.token_estimate import fixed_size
 from reactive_agents.kernel.policies.limits import budget_reached_by_run

@@ -27,11 +27,12 @@ from reactive_agents.core.tools import (
     ToolScope,
 )
 from reactive_agents.core.values import replaced
-from reactive_agents.effects import BrokenContract, CallSoon, attempt, attempt_foreign, effect
+from reactive_agents.effects import BrokenContract, attempt, attempt_foreign, effect
 from reactive_agents.engine.audit import append_denial
 from reactive_agents.engine.guardrail import check_text, redact_sub_runs, withheld_result
 from reactive_agents.engine.requests import request_reply
 from reactive_agents.engine.services import EngineServices
+from reactive_agents.event_loop import CallSoon
 from reactive_agents.kernel import RunEvents
 from reactive_agents.kernel.service_calls import definitions_of, is_built_in, problem_within
 from reactive_agents.ports import Approver, ToolService

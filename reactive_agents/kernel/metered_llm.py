@@ -33,7 +33,8 @@ from reactive_agents.core.models import (
 )
 from reactive_agents.core.redaction import Redactor
 from reactive_agents.core.usage import RunUsage, Usage, unknown_usage
-from reactive_agents.effects import BrokenContract, Effect, attempt_foreign, to_the_end, within
+from reactive_agents.effects import BrokenContract, Effect, attempt_foreign
+from reactive_agents.event_loop import to_the_end, within
 from reactive_agents.kernel.call_parsing.response_calls import without_marks
 from reactive_agents.kernel.context import UsageAccount, with_valid_usage
 from reactive_agents.kernel.events import RunEvents

@@ -13,7 +13,7 @@ from reactive_agents.core.json import Json, texts_in
 from reactive_agents.core.messages import AssistantMessage, ToolCall, ToolMessage
 from reactive_agents.core.tools import ToolResult
 from reactive_agents.core.values import replaced
-from reactive_agents.effects import within
+from reactive_agents.event_loop import within
 from reactive_agents.kernel.answer_form import AnswerForm
 from reactive_agents.kernel.call_parsing.response_calls import without_marks
 from reactive_agents.kernel.context import KernelContext, Redirect, Stop

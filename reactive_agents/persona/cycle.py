@@ -31,11 +31,12 @@ from reactive_agents.core.settings import BudgetConfig, RunSettings
 from reactive_agents.core.tasks import Task, TaskResult
 from reactive_agents.core.texts import shortened
 from reactive_agents.core.tools import RESERVED_NAMES
-from reactive_agents.effects import Effect, attempt, beside, to_the_end
+from reactive_agents.effects import Effect, attempt, beside
 from reactive_agents.engine import ExecutionEngine
 from reactive_agents.engine.conversations import shown_history
 from reactive_agents.engine.guardrail import publish_findings
 from reactive_agents.engine.services import RunOverrides
+from reactive_agents.event_loop import to_the_end
 from reactive_agents.kernel import KernelServices, MeteredLLM, RunBudget, RunEvents
 from reactive_agents.kernel.context import UsageAccount
 from reactive_agents.kernel.policies.requirements import ABSTENTION

@@ -50,7 +50,8 @@ from reactive_agents.core.personas import (
 )
 from reactive_agents.core.plans import PlanStatus
 from reactive_agents.core.run_record import latest_time, next_time
-from reactive_agents.effects import attempt, beside, effect, outcome_of, task_group, to_the_end
+from reactive_agents.effects import attempt, beside, effect, outcome_of, task_group
+from reactive_agents.event_loop import to_the_end
 from reactive_agents.persona.cycle import (
     Cycle,
     OvertakenError,

@@ -418,7 +418,9 @@ def undone_act_in(
     seen = (step for step in result.steps if step.type == "observation" and step.metadata)
     made = [(each.tool_used or "", each.success is not False) for step in seen if (each := step.metadata)]
     counted, task = NO_CALLS.with_calls(made), order_in(strategy_input.task_description)
-    failure = undone_act(task, definitions_in(services.kernel.tools), result.steps, result.tool_results, counted)
+    failure = undone_act(
+        task, definitions_in(services.kernel.tools), result.steps, result.tool_results, counted
+    )
     if failure is None or is_foreseen(failure, result.output or "", task, strategy_input.task_description):
         return None
     return failure

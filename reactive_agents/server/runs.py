@@ -44,9 +44,10 @@ from reactive_agents.core.run_record import OpenQuestion, RecordedRun, RunState
 from reactive_agents.core.tasks import AgentResult, Task
 from reactive_agents.core.tasks import TaskResultMetadata as Figures
 from reactive_agents.core.texts import one_line
-from reactive_agents.effects import attempt, spawn_on_this_loop
+from reactive_agents.effects import attempt
 from reactive_agents.engine.durability import names_of_given_tools, task_difference
 from reactive_agents.engine.recorded_answers import recorded_outcome
+from reactive_agents.event_loop import spawn_on_this_loop
 from reactive_agents.server.access import Authenticate, KeyLimits, Principal, UseOfKeys
 from reactive_agents.server.live_run import LiveRun as LiveRun
 from reactive_agents.server.live_run import Run as Run

@@ -27,7 +27,8 @@ from reactive_agents.core.errors import InvalidConfig, RecordErrors, RecordFaile
 from reactive_agents.core.events import ApprovalRequested, ToolCallInDoubt
 from reactive_agents.core.ids import AgentId, RunId
 from reactive_agents.core.run_record import QueueLimits, RecordedRun, RunFilter, latest_time, next_time
-from reactive_agents.effects import attempt, effect, spawn_on_this_loop
+from reactive_agents.effects import attempt, effect
+from reactive_agents.event_loop import spawn_on_this_loop
 from reactive_agents.testing import EventRecorder, FakeClock, ScriptedLLM, answer, call
 from tests.support.waiting import until
 

@@ -30,7 +30,8 @@ from reactive_agents.core.governance import (
 )
 from reactive_agents.core.ids import ApprovalId, RequestId, RunId
 from reactive_agents.core.json import Json
-from reactive_agents.effects import Effect, call_function, calls_on_this_loop, effect, end_of_this_loop
+from reactive_agents.effects import Effect, call_function, effect
+from reactive_agents.event_loop import calls_on_this_loop, end_of_this_loop
 
 Answer: TypeAlias = bool | ApprovalDecision
 ApprovalHandler: TypeAlias = Callable[[ApprovalRequest], Answer | Awaitable[Answer]]

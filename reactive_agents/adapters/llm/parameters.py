@@ -20,7 +20,7 @@ from attrs import frozen
 from reactive_agents.adapters.llm.providers import is_local
 from reactive_agents.core.model_settings import NO_SETTINGS, UNSET
 from reactive_agents.core.models import ModelRequest
-from reactive_agents.effects import calls_on_this_loop
+from reactive_agents.event_loop import calls_on_this_loop
 
 FIRST_ANSWER_S: Final = 2.0
 """Seconds that requests wait for the first one with their parameters; rejections come fast."""

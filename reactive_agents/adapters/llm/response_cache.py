@@ -25,7 +25,8 @@ from reactive_agents.adapters import sqlite
 from reactive_agents.core.codec import from_json, to_json
 from reactive_agents.core.errors import LLMErrors
 from reactive_agents.core.models import ModelChunk, ModelRequest, ModelResponse, StreamCompleted, TextDelta
-from reactive_agents.effects import attempt, calls_on_this_loop, effect
+from reactive_agents.effects import attempt, effect
+from reactive_agents.event_loop import calls_on_this_loop
 from reactive_agents.ports import LLM
 
 _SERVICE: Final = "response-cache"

@@ -36,7 +36,8 @@ from reactive_agents.core.ids import AgentId, RunId, SessionId
 from reactive_agents.core.json import JsonObject, abbreviated, changes_of, with_changes, without_surrogates
 from reactive_agents.core.messages import Message
 from reactive_agents.core.run_context import MOST_EXPECTED, MOST_STATE, state_size
-from reactive_agents.effects import effect, end_of_this_loop, to_the_end
+from reactive_agents.effects import effect
+from reactive_agents.event_loop import end_of_this_loop, to_the_end
 from reactive_agents.ports import Clock
 
 LEASE_S = 30.0

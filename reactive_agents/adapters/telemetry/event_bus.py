@@ -30,7 +30,8 @@ from reactive_agents.core.redaction import Redactor
 from reactive_agents.core.tasks import TaskResultMetadata
 from reactive_agents.core.texts import printable
 from reactive_agents.core.values import lazy_pattern
-from reactive_agents.effects import calls_on_this_loop, outcome_of, schedule_on_this_loop, spawn_on_this_loop
+from reactive_agents.effects import outcome_of
+from reactive_agents.event_loop import calls_on_this_loop, schedule_on_this_loop, spawn_on_this_loop
 from reactive_agents.ports import EventHandler
 
 if TYPE_CHECKING:

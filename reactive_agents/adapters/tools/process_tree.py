@@ -22,7 +22,7 @@ import anyio.abc
 from anyio.abc import Process
 from attrs import frozen
 
-from reactive_agents.effects import to_the_end
+from reactive_agents.event_loop import to_the_end
 
 MARK = "REACTIVE_AGENTS_COMMAND"
 """The environment variable that each process of a tree inherits; its value is unique to the tree."""

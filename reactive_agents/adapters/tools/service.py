@@ -61,7 +61,8 @@ from reactive_agents.core.tools import (
 )
 from reactive_agents.core.usage import RunUsage
 from reactive_agents.core.values import Value
-from reactive_agents.effects import TIMEOUTS, Timeout, attempt, call_function, effect, within
+from reactive_agents.effects import attempt, call_function, effect
+from reactive_agents.event_loop import TIMEOUTS, Timeout, within
 from reactive_agents.ports import Approver, Clock
 
 _log = logging.getLogger("reactive_agents")
