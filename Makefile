@@ -13,7 +13,7 @@ PYTEST := $(BIN)/python -m pytest -q --max-worker-restart=0
 # one more than processors: some tests wait for servers, processes and the disk
 WORKERS = $(shell $(BIN)/python -c 'import os; print((os.cpu_count() or 1) + 1)')
 # those that take longest come first, so that no worker is left alone with one at the end
-SYSTEM_TESTS = $(shell grep --recursive --files-with-matches --include='test_*.py' mark.system property_tests tests)
+SYSTEM_TESTS = $(shell grep --recursive --files-with-matches --include='test_*.py' mark.system property_tests tests | sort)
 QUESTION ?= How does a run end when the iteration limit is reached, and what is 17 * 23?
 MODEL ?= offline
 export LITELLM_LOCAL_MODEL_COST_MAP := True
