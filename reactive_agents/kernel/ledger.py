@@ -256,7 +256,7 @@ def enter_calls(ledger: CallLedger, calls: Iterable[ToolCall]) -> CallLedger:
 def enter_answer(ledger: CallLedger, text: str) -> CallLedger:
     """Return the ledger after a proposed answer; one rejected before is nothing new."""
     words = words_of(text)
-    said = {digest(" ".join(words))} if words else set()
+    said = {digest(" ".join(sorted(words)))} if words else set()
     again = bool(said & ledger.said)
     return replaced(
         ledger, said=ledger.said | said, idle_turns=ledger.idle_turns + again, novelty=None, repeated=False

@@ -140,6 +140,10 @@ def test_an_answer_given_again_is_idle_whatever_its_case_and_marks() -> None:
     other = enter_answer(ledger, "It is otherwise.")
     assert other.idle_turns == 0
     assert enter_answer(other, "It is so.").idle_turns == 1
+
+
+def test_an_answer_is_known_again_in_another_process() -> None:
+    assert enter_answer(CallLedger(), "Rome, Paris and Oslo.").said == {digest("and oslo paris rome")}
     assert enter_answer(enter_answer(CallLedger(), ""), " ").idle_turns == 0
 
 
