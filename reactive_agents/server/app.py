@@ -142,6 +142,7 @@ def create_app(
             try:
                 yield
             finally:
+                service.refuse_new_runs()  # before workers give up theirs, which some wait for
                 for agent in takes_over:  # it would continue what is interrupted now
                     await agent.runs.stop_workers()
                 await service.drain(drain_s)

@@ -714,6 +714,13 @@ class AgentService:
 
     # --- the end --------------------------------------------------------------------------------------------
 
+    def refuse_new_runs(self) -> None:
+        """Refuse new runs, and interrupt those that wait until another worker gives them up."""
+        self.is_draining = True
+        for run in self._under_way():
+            if _waits_for_holder(run):
+                run.scope.cancel()
+
     async def drain(self, seconds: float) -> None:
         """Refuse new runs, and wait for those in progress.
 
@@ -724,12 +731,11 @@ class AgentService:
 
         async def finish(run: LiveRun) -> None:
             while not run.has_ended:
-                waits_for_holder = run.is_left or (run.asked is None and not run.last)
-                if run.is_durable and (run.waits_for_person or waits_for_holder):
+                if _waits_for_holder(run) or (run.is_durable and run.waits_for_person):
                     run.scope.cancel()
                 await run.changed(3_600.0)
 
-        self.is_draining = True
+        self.refuse_new_runs()
         with anyio.move_on_after(seconds):
             async with anyio.create_task_group() as group:
                 for run in self._under_way():
@@ -767,6 +773,11 @@ class AgentService:
     def _forget(self, run: Run) -> None:
         self._live.pop(run.run_id, None)
         self._by_key.pop(run.run_id, None)
+
+
+def _waits_for_holder(run: LiveRun) -> bool:
+    """Return whether a run goes on only when the worker that has it gives it up."""
+    return run.is_durable and (run.is_left or (run.asked is None and not run.last))
 
 
 @define(eq=False, repr=False)

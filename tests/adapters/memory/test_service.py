@@ -29,8 +29,6 @@ from reactive_agents.core.memory import (
     MemoryContext,
     MemoryId,
 )
-from reactive_agents.core.results import ReasoningResult
-from reactive_agents.core.tasks import Task
 from reactive_agents.effects import attempt
 from reactive_agents.ports import EffectivenessTracker, PlanStore, SearchableMemory
 from reactive_agents.testing import FakeClock, SequentialIds
@@ -387,23 +385,6 @@ async def test_notes_stay_when_a_flush_fails(tmp_path: Path) -> None:
     memory.note(TaskId("task-1"), MemoryCandidate("working", "Note", "run"))
     assert isinstance(await attempt(memory.flush(a_task(), a_result())), Failure)
     assert len(memory.notes(TaskId("task-1"))) == 1
-
-
-async def test_an_extractor_of_ones_own_decides_and_may_fail(services: MemoryServices) -> None:
-    def extract(task: Task, result: ReasoningResult) -> tuple[MemoryCandidate, ...]:
-        if result.output is None:
-            raise LookupError("no output")
-        return (fact("Kept by choice", float(result.metadata.confidence)),)
-
-    memory = SqliteMemory(services.database, clock=FakeClock(), ids=SequentialIds(), extract=extract)
-    assert await attempt(memory.flush(a_task(), a_result("x", confidence=7.0))) == Success(FlushReport(1))
-    (entry,) = (await attempt(memory.search(AGENT, "choice"))).unwrap()
-    assert entry.importance == 1.0
-    match await attempt(memory.flush(a_task(), a_result(None))):
-        case Failure(MemoryUnavailable(message, "flush")):
-            assert "LookupError: no output" in message
-        case other:
-            raise AssertionError(other)
 
 
 async def test_a_memory_that_is_read_only_recalls_and_does_not_flush(
