@@ -351,6 +351,15 @@ def signature_of(function: Callable[..., Any], *, follow_wrapped: bool = True) -
     return inspect.signature(function, follow_wrapped=follow_wrapped)
 
 
+def annotations_of(function: Callable[..., Any]) -> Mapping[str, Any]:
+    """Return a function's annotations, which may name what is not imported."""
+    if sys.version_info >= (3, 14):
+        from annotationlib import Format, get_annotations
+
+        return get_annotations(function, format=Format.FORWARDREF)
+    return function.__annotations__
+
+
 def can_take(function: Callable[..., Any], count: int, *, follow_wrapped: bool = False) -> bool:
     """Whether a function can take so many arguments, as far as is known.
 

@@ -18,6 +18,7 @@ from attrs import define, field, fields, frozen
 from typing_extensions import ParamSpec, TypeVar
 
 from reactive_agents.adapters.tools.signature import (
+    PLAIN_TYPES,
     ResolvedSignature,
     ToolDefinitionError,
     ToolSignature,
@@ -367,7 +368,8 @@ def _contract_of(name: str, signature: ToolSignature) -> _Contract:
         return known
     if sys.flags.optimize > 1:
         _warn_of_optimization()
-    documentation = inspect.getdoc(signature.function)
+    written = signature.function.__doc__
+    documentation = written if isinstance(written, str) else inspect.getdoc(signature.function)
     resolved = resolve_signature(signature)
     shape = _shape_of(name, documentation, resolved)
     contract = _SHAPES.get(shape) if shape is not None else None
@@ -385,8 +387,8 @@ def _contract_of(name: str, signature: ToolSignature) -> _Contract:
 _SHAPES: dict[tuple[object, ...], _Contract] = {}
 """Contracts of functions by all that they depend on: routes define their tools anew for each request."""
 _MOST_SHAPES = 128
-_PLAIN = {str, int, float, bool, type(None)}
-_PLAIN_KINDS = (*_PLAIN, list, dict, tuple, set, Any, ..., typing.Union, types.UnionType)
+_PLAIN_CLASSES = PLAIN_TYPES | {list, dict, tuple, set}
+_PLAIN_KINDS = (*_PLAIN_CLASSES, Any, ..., typing.Union, types.UnionType)
 
 
 def _shape_of(
@@ -394,7 +396,9 @@ def _shape_of(
 ) -> tuple[object, ...] | None:
     """Return all that a contract depends on; ``None`` where that cannot be told."""
     defaults = [each.default for each in signature.parameters if each.default is not each.empty]
-    if any(map(may_be_annotation, signature.names.values())) or not {*map(type, defaults)} <= _PLAIN:
+    if any(map(may_be_annotation, signature.names.values())) or not PLAIN_TYPES.issuperset(
+        map(type, defaults)
+    ):
         return None
     deps = signature.deps_type
     if not all(map(_is_plain, signature.annotations.values())) or not (deps is Any or isinstance(deps, type)):
@@ -408,9 +412,11 @@ def _shape_of(
 
 def _is_plain(annotation: Any) -> bool:
     """Return whether a type always means the same, unlike a class."""
+    if type(annotation) is type:
+        return annotation in _PLAIN_CLASSES
     origin, parts = typing.get_origin(annotation), typing.get_args(annotation)
     if origin is typing.Literal:
-        return {*map(type, parts)} <= _PLAIN
+        return PLAIN_TYPES.issuperset(map(type, parts))
     if origin is typing.Annotated:
         return _is_plain(parts[0]) and {*map(type, parts[1:])} == {str}
     kind = annotation if origin is None else origin
@@ -420,7 +426,7 @@ def _is_plain(annotation: Any) -> bool:
 def _read_contract(name: str, documentation: str | None, signature: ResolvedSignature) -> _Contract:
     from reactive_agents.adapters.tools.schema import build_schema
 
-    read = read_docstring(documentation)
+    read = read_docstring(documentation and inspect.cleandoc(documentation))
     schema = build_schema(name, signature, read.arguments)
     return _Contract(
         read.text, schema, signature.context_parameter, signature.run_parameter, signature.deps_type

@@ -5,14 +5,15 @@ from __future__ import annotations
 import inspect
 import types
 import typing
-from collections.abc import Callable, Container, Mapping, MutableMapping
+from collections.abc import Callable, Container, Iterator, Mapping, MutableMapping
 from hashlib import sha256
-from typing import Any
+from operator import is_
+from typing import Any, cast
 from weakref import WeakKeyDictionary
 
 from attrs import field, frozen
 
-from reactive_agents.core.run_context import RunContext, signature_of
+from reactive_agents.core.run_context import RunContext, annotations_of, signature_of
 from reactive_agents.core.tools import ToolContext
 from reactive_agents.core.values import Value, lazy_pattern
 
@@ -73,17 +74,50 @@ def read_signature(
         raise ToolDefinitionError(
             f"A tool is made from a function or a bound method, not from {function!r}: wrap it in a def."
         )
-    keeps = inspect.isfunction(function) and not any_arguments  # each access creates another bound method
-    parameters = _PARAMETERS.get(function) if keeps else None
-    if parameters is None:
+    is_plain = isinstance(function, types.FunctionType) and not any_arguments
+    if is_plain and _SIGNED.isdisjoint(function.__dict__):
+        parameters = _parameters_of(cast(types.FunctionType, function))
+    else:
         parameters = _read_parameters(function, any_arguments=any_arguments)
-        if keeps:
-            _PARAMETERS[function] = parameters
     return ToolSignature(function, parameters, _local_types(frame))
 
 
-_PARAMETERS: MutableMapping[Callable[..., Any], tuple[inspect.Parameter, ...]] = WeakKeyDictionary()
-"""Read signatures, so that an agent built for each request does not read functions again."""
+def _parameters_of(function: types.FunctionType) -> tuple[inspect.Parameter, ...]:
+    """Return the parameters, read once for all functions of one definition."""
+    code, given = function.__code__, tuple(_beside_code(function))
+    known = _KNOWN.get(code)
+    if known is not None and len(known[0]) == len(given) and all(map(is_, known[0], given)):
+        return known[1]
+    parameters = _read_parameters(function, any_arguments=False)
+    is_of_request = "<locals>" in function.__qualname__  # what it was made with is not kept then
+    if not is_of_request or all(map(_is_plain, given)):
+        _KNOWN[code] = given, parameters
+    return parameters
+
+
+def _beside_code(function: types.FunctionType) -> Iterator[object]:
+    """Yield what the parameters of a function are made of besides its code."""
+    for each in (annotations_of(function), function.__kwdefaults__ or {}):
+        yield len(each)
+        yield from each
+        yield from each.values()
+    yield from function.__defaults__ or ()
+
+
+def _is_plain(each: object) -> bool:
+    return type(each) in PLAIN_TYPES or (isinstance(each, type) and each in PLAIN_TYPES)
+
+
+PLAIN_TYPES: frozenset[object] = frozenset({str, int, float, bool, types.NoneType})
+"""Types whose values, and which themselves, always mean the same."""
+
+
+_SIGNED = frozenset({"__wrapped__", "__signature__"})
+"""Attributes of a function that have another signature than its own."""
+_KNOWN: MutableMapping[types.CodeType, tuple[tuple[object, ...], tuple[inspect.Parameter, ...]]] = (
+    WeakKeyDictionary()
+)
+"""The parameters of the last function of a code, by all that they are made of besides it."""
 
 
 def _read_parameters(function: Callable[..., Any], *, any_arguments: bool) -> tuple[inspect.Parameter, ...]:
@@ -110,34 +144,22 @@ def resolve_signature(signature: ToolSignature) -> ResolvedSignature:
     """
     function = inspect.unwrap(signature.function)
     function = getattr(function, "__func__", function)
-    names = {**signature.enclosing, **_closure(function)}
-    annotated = {
-        parameter.name: parameter.annotation
-        for parameter in signature.parameters
-        if parameter.annotation is not inspect.Parameter.empty
-    }
-    known = {"ToolContext": ToolContext, "RunContext": RunContext, **getattr(function, "__globals__", {})}
-    for parameter, annotation in annotated.items():
-        is_text = isinstance(annotation, str)
-        if _OF_A_RUN.match(annotation) if is_text else typing.get_origin(annotation) is RunContext:
-            try:
-                typing.get_type_hints(_annotated({parameter: annotation}), known, names)
-            except _UNRESOLVED:  # the model does not see the type, which may be missing at run time
-                annotated[parameter] = RunContext
-    hints = {  # without evaluating texts that are the names of built-in types
-        name: _BUILT_IN[each]
-        for name, each in annotated.items()
-        if isinstance(each, str) and each in _BUILT_IN and each not in names and each not in known
-    }
-    rest = {name: each for name, each in annotated.items() if name not in hints}
-    try:
-        hints |= typing.get_type_hints(_annotated(rest), known, names, include_extras=True)
-    except _UNRESOLVED as error:
-        raise ToolDefinitionError(
-            f"{_name(function)} has an annotation that cannot be resolved: {error}. "
-            "Define or import the type at module level (not only under TYPE_CHECKING)."
-        ) from error
-    kinds = {name: _context_in(hint)[0] for name, hint in hints.items()}
+    names, known = {**signature.enclosing, **_closure(function)}, getattr(function, "__globals__", {})
+    hints: dict[str, Any] = {}
+    rest: dict[str, Any] = {}
+    for parameter in signature.parameters:
+        annotation = parameter.annotation
+        if (
+            isinstance(annotation, str)
+            and annotation in _BUILT_IN
+            and not (annotation in names or annotation in known)
+        ):
+            hints[parameter.name] = _BUILT_IN[annotation]
+        elif annotation is not inspect.Parameter.empty:
+            rest[parameter.name] = annotation
+    if rest:
+        hints |= _evaluated(function, rest, known, names)
+    kinds = {name: _context_in(hints[name])[0] for name in rest}
     context, run = (_only_one(function, kind, kinds) for kind in (ToolContext, RunContext))
     visible = tuple(each for each in signature.parameters if each.name not in (context, run))
     return ResolvedSignature(
@@ -148,6 +170,26 @@ def resolve_signature(signature: ToolSignature) -> ResolvedSignature:
         deps_type=Any if run is None else deps_type(hints[run]),
         names=names,
     )
+
+
+def _evaluated(
+    function: Callable[..., Any], annotated: dict[str, Any], known: Mapping[str, Any], names: dict[str, Any]
+) -> dict[str, Any]:
+    known = {"ToolContext": ToolContext, "RunContext": RunContext, **known}
+    for parameter, annotation in annotated.items():
+        is_text = isinstance(annotation, str)
+        if _OF_A_RUN.match(annotation) if is_text else typing.get_origin(annotation) is RunContext:
+            try:
+                typing.get_type_hints(_annotated({parameter: annotation}), known, names)
+            except _UNRESOLVED:  # the model does not see the type, which may be missing at run time
+                annotated[parameter] = RunContext
+    try:
+        return typing.get_type_hints(_annotated(annotated), known, names, include_extras=True)
+    except _UNRESOLVED as error:
+        raise ToolDefinitionError(
+            f"{_name(function)} has an annotation that cannot be resolved: {error}. "
+            "Define or import the type at module level (not only under TYPE_CHECKING)."
+        ) from error
 
 
 _BUILT_IN = {"str": str, "int": int, "float": float, "bool": bool}

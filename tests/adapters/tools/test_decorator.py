@@ -357,6 +357,36 @@ def test_functions_that_are_defined_anew_are_read_once() -> None:
     assert (one(2026), other(2026)) == ("ada 2026 9", "bob 2026 9")
 
 
+def test_the_parameters_of_a_function_that_is_defined_anew_are_read_once() -> None:
+    def tool_of_a_request(most: int) -> Tool:
+        def orders(since: str, most: int = most) -> str:
+            return f"{since} {most}"
+
+        return as_tool(orders)
+
+    one, same, other = tool_of_a_request(9), tool_of_a_request(9), tool_of_a_request(5)
+    assert same.signature.parameters is one.signature.parameters
+    assert [each.default for each in other.signature.parameters][1:] == [5]
+
+
+def test_what_a_function_of_a_request_was_made_with_is_not_kept() -> None:
+    class Database:
+        """Of one request."""
+
+    def tool_of_a_request() -> weakref.ref[Any]:
+        database = Database()
+
+        def order(amount: int, database: Any = database) -> int:
+            return amount
+
+        assert as_tool(order).signature.parameters[1].default is database
+        return weakref.ref(database)
+
+    gone = tool_of_a_request()
+    gc.collect()
+    assert gone() is None
+
+
 def _alike(kind: Any, default: Any, text: str = "Look up.") -> Tool:
     def look(item: Any = default) -> str:
         return str(item)
