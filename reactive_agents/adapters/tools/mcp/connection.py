@@ -285,9 +285,8 @@ class _Sparing(logging.Filter):
 def _limit_log() -> None:
     import mcp
 
-    limit = _Sparing(str(Path(mcp.__file__).parent))
-    for name in _LIBRARY_LOGGERS:
-        logging.getLogger(name).addFilter(limit)
+    for name in _LIBRARY_LOGGERS:  # each has its own, so that a flood hides no failure of another kind
+        logging.getLogger(name).addFilter(_Sparing(str(Path(mcp.__file__).parent)))
 
 
 @asynccontextmanager
