@@ -18,6 +18,7 @@ from typing import Any, TypeVar
 import anyio
 from anyio.abc import TaskGroup
 from anyio.from_thread import BlockingPortal
+from returns.result import Failure, Result, Success
 
 from reactive_agents.event_loop import CallSoon, calls_on_this_loop
 
@@ -64,34 +65,32 @@ class BackgroundLoop:
         _running.add(self)
 
     async def run(self, function: Callable[..., Coroutine[Any, Any, _T]], *arguments: Any) -> _T:
-        """Await ``function(*arguments)`` on the background loop, from any event loop.
+        """Await ``function(*arguments)`` on the background loop, from any other event loop.
 
         A cancellation is passed on, and its end is awaited. The function sees the caller's context variables.
 
         Raises:
             LoopStopped: the loop is not running.
         """
-        has_begun = False
 
-        async def call() -> _T:
-            nonlocal has_begun
-            has_begun = True
+        async def call() -> Result[_T, Exception]:
             self._calls += 1
             try:
-                return await function(*arguments)
+                return Success(await function(*arguments))
+            except Exception as error:  # noqa: BLE001 - so that what is raised below is the portal's
+                return Failure(error)
             finally:
                 self._calls -= 1
 
         if not self.alive:
             raise LoopStopped
         try:
-            return await self._portal.call_async(call)
-        except CancelledError:  # by the end of the loop
+            outcome = await self._portal.call_async(call)
+        except (CancelledError, RuntimeError):  # ended by the end of the loop, or too late to begin
             raise LoopStopped from None
-        except RuntimeError:  # the portal accepts no calls any more
-            if has_begun:
-                raise
-            raise LoopStopped from None
+        if isinstance(outcome, Failure):
+            raise outcome.failure()
+        return outcome.unwrap()
 
     def start_soon(self, function: Callable[..., Coroutine[Any, Any, None]], *arguments: Any) -> None:
         """Start a detached task; call it on the background loop itself.

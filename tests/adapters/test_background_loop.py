@@ -7,6 +7,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
+from concurrent.futures import CancelledError
 from contextvars import ContextVar
 from pathlib import Path
 
@@ -46,14 +47,15 @@ async def identify() -> tuple[int, str]:
     return threading.get_ident(), WHO.get()
 
 
-async def refuse() -> None:
-    raise ValueError("no")
+async def refuse(kind: type[Exception]) -> None:
+    raise kind("no")
 
 
-async def test_a_call_gives_its_value_or_raises(loop: BackgroundLoop) -> None:
+@pytest.mark.parametrize("kind", [ValueError, RuntimeError, CancelledError])
+async def test_a_call_gives_its_value_or_raises(loop: BackgroundLoop, kind: type[Exception]) -> None:
     assert await loop.run(double, 4) == 8
-    with pytest.raises(ValueError, match="no"):
-        await loop.run(refuse)
+    with pytest.raises(kind, match="no"):
+        await loop.run(refuse, kind)
 
 
 async def test_it_runs_in_another_thread_with_the_callers_context(loop: BackgroundLoop) -> None:
@@ -73,6 +75,7 @@ async def test_a_cancellation_is_passed_on_and_waited_for(loop: BackgroundLoop) 
             with anyio.CancelScope(shield=True):
                 await anyio.sleep(0.01)
             seen.append("ended")
+            raise RuntimeError("the cleanup failed")
 
     async with anyio.create_task_group() as group:
         group.start_soon(loop.run, stay)
