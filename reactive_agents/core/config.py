@@ -15,8 +15,9 @@ from attrs import Attribute, evolve, field, frozen
 from attrs.validators import and_, deep_iterable, ge, gt, le, min_len, optional
 
 from reactive_agents.core.content import MEDIA_TYPES, PDF, ContentKind
+from reactive_agents.core.errors import InvalidConfig
 from reactive_agents.core.json import JsonObject
-from reactive_agents.core.model_settings import NO_SETTINGS, ModelSettings
+from reactive_agents.core.model_settings import NO_SETTINGS, UNSET, ModelSettings
 from reactive_agents.core.results import ReasoningStrategy
 from reactive_agents.core.tools import Risk
 from reactive_agents.core.values import Value
@@ -732,6 +733,12 @@ def _without_credentials(url: str | None) -> str:
     return repr(url and re.sub(r"(?<=//)[^/]*@|\?.*", "", url))
 
 
+def _check_no_choice(_: object, __: object, settings: ModelSettings) -> None:
+    if settings.tool_choice not in (UNSET, None):  # the tools of the turn follow that of the run
+        expected = "None, for none to be sent: a fallback has no choice of its own"
+        raise ValueError(InvalidConfig("settings.tool_choice", repr(settings.tool_choice), expected).message)
+
+
 @frozen(eq=False, repr=False)
 class FallbackModel(Value):
     """A fallback with its own server, key, settings or price.
@@ -741,14 +748,15 @@ class FallbackModel(Value):
         base_url: its server; by default the provider's own, never that of the first model.
         api_key: its key, sent to its server only. Without one, a ``base_url`` gets the key in the environment
             unless another model of the agent has that provider.
-        settings: parameters of its requests, which override those of the agent and the run.
+        settings: parameters of its requests, which override those of the agent and the run; without a
+            ``tool_choice``, or with ``None`` to send none.
         price: in place of ``prices`` and litellm's list.
     """
 
     model: str = field(validator=min_len(1))
     base_url: str | None = field(default=None, repr=_without_credentials)
     api_key: str | None = field(default=None, repr=False)
-    settings: ModelSettings = NO_SETTINGS
+    settings: ModelSettings = field(default=NO_SETTINGS, validator=_check_no_choice)
     price: ModelPrice | None = None
 
 

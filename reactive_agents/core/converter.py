@@ -24,7 +24,7 @@ from cattrs.gen import make_dict_structure_fn, make_dict_unstructure_fn, make_ma
 
 from reactive_agents.core.errors import FieldProblem
 from reactive_agents.core.json import Json, abbreviated
-from reactive_agents.core.model_settings import Unset
+from reactive_agents.core.model_settings import OMIT, Unset
 from reactive_agents.core.persistent import PersistentList, PersistentMap, PersistentSet
 from reactive_agents.core.stored_forms import RETIRED_TAGS, TAG, tag_of, upgrade_of
 from reactive_agents.core.values import LIVE, OMITTED
@@ -386,9 +386,6 @@ def _untagging_hook(kind: Any, converter: Converter) -> Callable[[Any, Any], Any
 
 
 # --- settings, which have a value, none, or nothing is said about them ----------------------------------
-
-OMIT = "omit"
-"""A setting that is ``None``, in files: TOML has no ``null``."""
 
 
 def _may_be_unset(kind: Any) -> bool:

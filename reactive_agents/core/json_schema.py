@@ -17,9 +17,9 @@ from returns.result import Success
 from typing_extensions import TypeVar
 
 from reactive_agents.core.codec import decode, encode
-from reactive_agents.core.converter import OMIT, union_members
+from reactive_agents.core.converter import union_members
 from reactive_agents.core.json import Json, JsonObject
-from reactive_agents.core.model_settings import Unset
+from reactive_agents.core.model_settings import OMIT, Unset
 from reactive_agents.core.stored_forms import TAG, tag_of
 from reactive_agents.core.values import LIVE
 

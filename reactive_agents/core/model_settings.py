@@ -40,6 +40,8 @@ REQUIRED: Final = "required"
 """The ``tool_choice`` for a call of any tool."""
 TOOL_CHOICES: Final = ("auto", REQUIRED, "none")
 """The values of ``tool_choice`` that are no names of tools."""
+OMIT: Final = "omit"
+"""A setting that is ``None``, in files: TOML has no ``null``."""
 
 _MOST_STOPS: Final = 16
 _OWN_FIELDS: Final = frozenset({"messages", "model", "stream", "tools"})
@@ -66,8 +68,8 @@ def _are_stops(value: object) -> bool:
     return texts and 1 <= len(cast(tuple[str, ...], value)) <= _MOST_STOPS
 
 
-def _is_name(value: object) -> bool:
-    return isinstance(value, str) and bool(value) and value == value.strip()
+def _is_choice(value: object) -> bool:
+    return isinstance(value, str) and value not in ("", OMIT) and value == value.strip()
 
 
 def _is_json(value: object) -> bool:
@@ -166,7 +168,7 @@ class ModelSettings(Value):
     )
     tool_choice: str | Unset | None = field(
         default=UNSET,
-        validator=_checked(_is_name, "auto, required, none, the name of a tool, or None"),
+        validator=_checked(_is_choice, "auto, required, none, the name of a tool other than omit, or None"),
     )
     extra_body: Mapping[str, Json] = field(
         default=Factory(dict),

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from returns.result import Failure, Success
 
-from reactive_agents import ModelSettings, read_config
+from reactive_agents import FallbackModel, ModelSettings, read_config
 from reactive_agents.core.codec import decode, encode
 from reactive_agents.core.errors import DecodeError
 from reactive_agents.core.messages import UserMessage
@@ -31,6 +31,7 @@ WRONG: list[tuple[str, Any, str]] = [
     ("parallel_tool_calls", "no", "True, False or None"),
     ("tool_choice", "", "auto, required, none, the name of a tool"),
     ("tool_choice", ["find"], "auto, required, none, the name of a tool"),
+    ("tool_choice", "omit", "the name of a tool other than omit"),  # in files it stands for None
     ("extra_body", {"x": object()}, "JSON data"),
     ("extra_body", {"messages": []}, "not messages, model, stream, tools"),
     ("extra_body", {"model": "another"}, "not messages, model"),
@@ -113,3 +114,11 @@ def test_a_file_says_none_as_omit() -> None:
     assert found["$.model_settings.temperature"] == "got 'warm', expected a finite number"
     assert "may be secret" in found["$.model_settings.headers"]
     assert "unknown field" in found["$.model_settings.topp"]
+
+
+def test_a_fallback_has_no_choice_of_a_tool_of_its_own() -> None:
+    assert FallbackModel("openai/m", settings=ModelSettings(tool_choice=None)).settings.tool_choice is None
+    with pytest.raises(ValueError, match=r"settings\.tool_choice: got 'find', expected None"):
+        FallbackModel("openai/m", settings=ModelSettings(tool_choice="find"))
+    wrong = decode({"model": "openai/m", "settings": {"tool_choice": "none"}}, FallbackModel)
+    assert "settings.tool_choice: got 'none', expected None" in wrong.failure().message
