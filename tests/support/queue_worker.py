@@ -10,6 +10,7 @@ import random
 import signal
 import subprocess
 import sys
+import traceback
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -89,6 +90,8 @@ def forked(url: str, folder: Path, engine: str) -> int:
         try:
             anyio.run(work, url, folder, engine)
             status = 0
+        except BaseException:  # noqa: BLE001 - else nobody reads it
+            traceback.print_exc()
         finally:
             os._exit(status)
     return pid
@@ -103,9 +106,11 @@ def main(url: str, folder: Path, engine: str) -> None:
     while workers:
         pid, status = os.wait()
         workers.remove(pid)
-        if status:
+        if os.waitstatus_to_exitcode(status) == -signal.SIGKILL:
             kills += 1
             workers.add(forked(url, folder, engine))
+        elif status:
+            sys.exit("a worker failed")
     print(kills)
 
 
