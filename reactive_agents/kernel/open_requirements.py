@@ -99,19 +99,19 @@ def requirements_of(state: KernelState, context: KernelContext) -> OpenRequireme
 def first_calls(state: KernelState, context: KernelContext) -> frozenset[str]:
     """Return the tools of which the model has to call one before anything else.
 
-    They are those of ``tool_choice`` until the run has made a call. One that failed or was declined counts as
-    well, so that the model can answer in the end.
+    They are those of ``tool_choice`` until the run has made a call. One of them that failed or was declined
+    counts as well, so that the model can answer in the end; one of an unknown tool does not.
     """
     choice = context.input.settings.model_settings.first_call
-    if not choice or state.ledger.counted.attempts or any(map(_is_call, state.steps)):
+    if not choice or state.ledger.counted.attempts:
         return frozenset()
     names = frozenset(context.toolset.descriptions) - RESERVED_NAMES
-    return names if choice == REQUIRED else names & {choice}
+    first = names if choice == REQUIRED else names & {choice}
+    return frozenset() if any(_is_call_of(first, step) for step in state.steps) else first
 
 
-def _is_call(step: ReasoningStep) -> bool:
-    used = None if step.metadata is None else step.metadata.tool_used
-    return step.type == "action" and used not in RESERVED_NAMES
+def _is_call_of(names: frozenset[str], step: ReasoningStep) -> bool:
+    return step.type == "action" and step.metadata is not None and step.metadata.tool_used in names
 
 
 def without_replaced(calls: CallCounts, steps: Sequence[ReasoningStep]) -> CallCounts:

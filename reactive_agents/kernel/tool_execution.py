@@ -34,6 +34,7 @@ from reactive_agents.kernel.open_requirements import (
     allowance,
     describe_open,
     failures_allowed,
+    first_calls,
     how_to_deliver,
     requirements_of,
 )
@@ -89,7 +90,8 @@ def _answer(
         return ToolResult(call.id, call.name, stored, origin="stored")
     definition = context.toolset.definition(call.name)
     questioned = (
-        _repeated_effect(state, context, call, definition, running)
+        _not_the_first(state, context, call, definition, running)
+        or _repeated_effect(state, context, call, definition, running)
         or _too_early(state, context, call, definition)
         or _not_asked_for(state, context, call, definition)
     )
@@ -137,6 +139,22 @@ def _stored_text(
     if key is None or any(has_side_effects(context.toolset.definition(each.name)) for each in running):
         return None
     return None if _is_wanted_again(state, context, call) else state.scratchpad.get(key)
+
+
+def _not_the_first(
+    state: KernelState,
+    context: KernelContext,
+    call: ToolCall,
+    definition: ToolDefinition | None,
+    running: Sequence[ToolCall],
+) -> ToolResult | None:
+    """Return the result of a call that the model makes before that of ``tool_choice``."""
+    first = first_calls(state, context)
+    if not first or definition is None or not state.iteration:
+        return None
+    if any(each.name in first for each in (call, *running)):
+        return None
+    return refused(call, f"Not run: a call of {' or '.join(sorted(first))} has to come first.")
 
 
 def _repeated_effect(

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from reactive_agents import AgentError, ModelSettings, ReactiveAgents, tool
+from reactive_agents import AgentError, ModelSettings, ReactiveAgents, WorkflowRun, tool
 from reactive_agents.adapters.llm.chat_format import chat_arguments
 from reactive_agents.adapters.llm.parameters import for_provider
 from reactive_agents.adapters.llm.profiled_llm import adapted
@@ -360,6 +360,39 @@ def test_a_model_that_answers_without_the_call_is_told_and_its_answer_partial() 
     assert (
         result.reason == "The model did not make the call that tool_choice requires. Missing: a call of find."
     )
+
+
+@pytest.mark.parametrize(
+    ("choice", "made", "told"),
+    [
+        ("find", "shelve", "Not run: a call of find has to come first."),
+        ("find", "look", "Unknown tool 'look'. Known tools: find, shelve, final-answer."),
+        ("required", "look", "Unknown tool 'look'. Known tools: find, shelve, final-answer."),
+    ],
+)
+def test_another_call_does_not_stand_for_the_chosen_one(choice: str, made: str, told: str) -> None:
+    shelved: list[str] = []
+
+    def shelve(word: str) -> str:
+        """Shelve a word."""
+        shelved.append(word)
+        return "shelved"
+
+    model = ScriptedLLM(call(made, word="lamp"), call("find", word="lamp"), answer("lamp is on page 7."))
+    builder = ReactiveAgents.create().with_llm(model).with_reasoning().with_tools(find, shelve)
+    result = builder.build().run_sync("Where is the lamp?", settings=ModelSettings(tool_choice=choice))
+    assert [each.tool_choice for each in model.requests] == [choice, choice, None]
+    observed = [each.content for each in result.steps if each.type == "observation"]
+    assert (observed[0], result.status, shelved) == (told, "completed", [])
+
+
+def test_the_calls_of_a_function_need_not_begin_with_the_chosen_one() -> None:
+    async def flow(run: WorkflowRun[Any], task: str) -> Any:
+        return await run.call("shelve", word=task)
+
+    builder = ReactiveAgents.create().with_llm(TestModel()).with_tools(find, shelve).with_workflow(flow)
+    result = builder.build().run_sync("lamp", settings=ModelSettings(tool_choice="find"))
+    assert (result.status, result.output) == ("completed", "lamp is shelved.")
 
 
 def test_a_declined_call_is_a_call_so_that_the_model_can_answer() -> None:
