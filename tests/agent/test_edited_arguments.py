@@ -418,6 +418,26 @@ async def test_the_same_call_as_the_edited_one_is_not_made_again_by_mistake() ->
     assert "Not run again" in result.steps[3].content
 
 
+async def test_an_answer_that_says_what_was_asked_for_instead_of_what_ran_is_not_accepted() -> None:
+    @tool(requires_approval=True, risk="high")
+    def cancel_order(number: int) -> str:
+        """Cancel an order."""
+        return f"{number} is cancelled"
+
+    llm = ScriptedLLM(
+        call("cancel_order", number=1001),
+        answer("Order 1001 is cancelled."),
+        *[answer("Order 1001 is cancelled.")] * 3,
+    )
+    edited = await build(llm, editing(number=1002), cancel_order).run("Cancel order 1001.")
+    assert edited.status == "partial"
+    llm = ScriptedLLM(
+        call("cancel_order", number=1002), answer("Order 1001 is cancelled."), *[answer("x")] * 3
+    )
+    right = await build(llm, editing(number=1001), cancel_order).run("Cancel order 1001.")
+    assert (right.status, right.output) == ("completed", "Order 1001 is cancelled.")
+
+
 async def test_the_next_turn_of_a_session_has_the_call_that_ran() -> None:
     llm = ScriptedLLM(call("send", to="eve"), answer("Done."), answer("To ann."))
     agent = build(llm, editing(to="ann"))
