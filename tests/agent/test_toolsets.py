@@ -518,6 +518,26 @@ async def test_definitions_of_a_server_are_prepared_and_hold_for_its_calls() -> 
     assert '"a"' in next(step.content for step in result.steps if step.type == "observation")
 
 
+async def test_a_parameter_may_be_named_that_a_pattern_of_the_tool_allows() -> None:
+    def tag(**fields: str) -> str:
+        """Tag a picture."""
+        return f"tagged with {fields}"
+
+    own = {"type": "object", "patternProperties": {"^x-": {"type": "string"}}, "additionalProperties": False}
+    shown = {"type": "object", "properties": {"x-place": {"type": "string"}}, "additionalProperties": False}
+    llm = ScriptedLLM(call("tag", **{"x-place": "Oslo"}), answer("It is tagged."))
+    agent = (
+        ReactiveAgents.create()
+        .with_llm(llm)
+        .with_reasoning()
+        .with_toolset(
+            [tool(parameters=own)(tag)], prepare=lambda _, each: attrs.evolve(each, parameters=shown)
+        )
+        .build()
+    )
+    assert (await agent.run("Tag it.")).steps[1].content == "tagged with {'x-place': 'Oslo'}"
+
+
 async def test_a_call_of_a_tool_that_the_turn_does_not_have_does_nothing_of_the_task() -> None:
     def send(to: str) -> str:
         """Send a mail."""

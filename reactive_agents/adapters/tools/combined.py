@@ -389,7 +389,7 @@ def _problem_of(new: ToolDefinition, own: ToolDefinition) -> str:
         given_schema(own.name, new.parameters)
     except ToolDefinitionError as error:
         return f"returned parameters that cannot be used. {error}"
-    if own.parameters.get("additionalProperties") is False:
+    if own.parameters.get("additionalProperties") is False and "patternProperties" not in own.parameters:
         added = [each for each in _properties(new) if each not in _properties(own)]
         if added:  # no call with it would fit the tool
             return f"gave the tool {own.name!r} the parameter {added[0]!r}, which it does not take"
