@@ -525,7 +525,7 @@ async def test_a_parameter_may_be_named_that_a_pattern_of_the_tool_allows() -> N
 
     own = {"type": "object", "patternProperties": {"^x-": {"type": "string"}}, "additionalProperties": False}
     shown = {"type": "object", "properties": {"x-place": {"type": "string"}}, "additionalProperties": False}
-    llm = ScriptedLLM(call("tag", **{"x-place": "Oslo"}), answer("It is tagged."))
+    llm = ScriptedLLM(call("tag", {"x-place": "Oslo"}), answer("It is tagged."))
     agent = (
         ReactiveAgents.create()
         .with_llm(llm)
