@@ -71,7 +71,7 @@ def _fitted(definition: ToolDefinition, rules: _Rules) -> ToolDefinition:
     if definition.name != LOAD_SKILL:
         description = first_sentence(description) if rules.short else _trimmed(description)
     elif rules.short:
-        told, *skills = description.splitlines()
+        told, *skills = description.split("\n")
         description = "\n".join([told, *map(first_sentence, skills)])
     parameters = definition.parameters
     if not _refers_into_annotations(parameters, rules.dropped_within):

@@ -104,6 +104,11 @@ def test_a_definition_that_is_short_already_stays_the_same_object() -> None:
     assert fitted("compact", plain) is plain
 
 
+def test_a_tool_named_as_that_of_skills_needs_no_description() -> None:
+    plain = ToolDefinition("load-skill", "", {"type": "object"})
+    assert fitted("compact", plain) == plain
+
+
 def test_a_schema_that_refers_into_what_would_be_left_out_is_kept() -> None:
     parameters: dict[str, Any] = {
         "type": "object",

@@ -156,9 +156,11 @@ _SYNONYMS = tuple(
         "limit maxresults topk numresults count",
         "directory dir folder",
         "code script source",
-        "answer finalanswer response result value output text content message",
+        "answer finalanswer response",
     )
 )
+_ANSWERS = frozenset("answer response result value output text content message".split())
+"""Names that only an answer has for the same: a tool may take a value and a message."""
 _NAMES = frozenset({"function", "name", "tool", "tool_name"})
 _ENVELOPES = frozenset({"arguments", "args", "parameters", "params", "input", "kwargs"})
 
@@ -179,7 +181,8 @@ def rename_arguments(arguments: JsonObject, definition: ToolDefinition) -> tuple
     if not unknown or _holds_arguments(arguments, schema):
         return arguments, ()
     renamed: dict[str, str] = {}
-    for means in (_is_variant, partial(are_synonyms, groups=_SYNONYMS)):
+    groups = (*_SYNONYMS, _ANSWERS) if definition.name == FINAL_ANSWER else _SYNONYMS
+    for means in (_is_variant, partial(are_synonyms, groups=groups)):
         renamed |= _claims(arguments, schema, renamed, means)
     left = _only_one_left(arguments, schema, renamed)
     if left and _is_harmless(definition):

@@ -403,3 +403,18 @@ def test_the_only_unknown_argument_is_the_missing_one_of_a_tool_that_looks_up() 
     definition = ToolDefinition("note", "Look up a note.", schema(["path"], path={"type": "string"}))
     call = ToolCall(CallId("c"), "note", {"topic": "rain"})
     assert repair_call(call, [definition]).call.arguments == {"path": "rain"}
+
+
+@pytest.mark.parametrize(("wanted", "given"), [("value", "message"), ("content", "output"), ("result", "text")])
+def test_names_of_an_answer_are_no_names_of_what_a_tool_acts_on(wanted: str, given: str) -> None:
+    parameters = schema([wanted], **{wanted: {"type": "string"}})
+    definition = ToolDefinition("store", "Store something.", parameters)
+    call = ToolCall(CallId("c"), "store", {given: "rain"})
+    assert repair_call(call, [definition]) == RepairedCall(call, (), definition)
+
+
+@pytest.mark.parametrize("given", ["message", "result", "text"])
+def test_the_text_of_an_answer_has_several_names(given: str) -> None:
+    definition = ToolDefinition("final-answer", "Answer.", schema(["answer"], answer={"type": "string"}))
+    call = ToolCall(CallId("c"), "final-answer", {given: "rain"})
+    assert repair_call(call, [definition]).call.arguments == {"answer": "rain"}
