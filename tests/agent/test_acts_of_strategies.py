@@ -6,10 +6,15 @@ import json
 from collections.abc import Mapping
 
 import pytest
+from attrs import evolve
 
 from reactive_agents import AgentResult, ReactiveAgents, tool
+from reactive_agents.core.errors import LLMErrors
 from reactive_agents.core.events import GuidanceGiven
-from reactive_agents.testing import EventRecorder, ScriptedLLM, Turn, answer, call, forever, say
+from reactive_agents.core.ids import CallId
+from reactive_agents.core.models import ModelRequest, ModelResponse
+from reactive_agents.effects import Effect
+from reactive_agents.testing import EventRecorder, ScriptedLLM, Turn, answer, call, calls, forever, say
 
 pytestmark = pytest.mark.anyio
 
@@ -35,7 +40,9 @@ def satisfied(step: str) -> Turn:
     return say(json.dumps({"verdict": "SATISFIED", "confidence": 0.95, "answer_step": step}))
 
 
-async def run(strategy: str, task: str, *turns: Turn) -> tuple[AgentResult, list[str]]:
+async def run(
+    strategy: str, task: str, *turns: Turn, model: type[ScriptedLLM] = ScriptedLLM
+) -> tuple[AgentResult, list[str]]:
     def get_order(order_id: int) -> dict[str, object]:
         """Get an order by its id."""
         return {"id": order_id, "total": order_id - 990.5}
@@ -43,14 +50,14 @@ async def run(strategy: str, task: str, *turns: Turn) -> tuple[AgentResult, list
     @tool(risk="high")
     def cancel_order(order_id: int) -> str:
         """Cancel an order."""
-        return "cancelled"
+        return "ok"
 
     @tool(risk="medium")
     def refund(order_id: int, amount: float) -> str:
         """Refund an order."""
         return "refunded"
 
-    builder = ReactiveAgents.create().with_llm(ScriptedLLM(*turns[:-1], forever(turns[-1])))
+    builder = ReactiveAgents.create().with_llm(model(*turns[:-1], forever(turns[-1])))
     if strategy:
         builder = builder.with_reasoning(strategy, tool_classifier="off")
     agent, recorder = builder.with_tools(get_order, cancel_order, refund).build(), EventRecorder()
@@ -192,3 +199,54 @@ async def test_an_item_that_no_pass_looked_up_is_named() -> None:
     turns = [LOOK, *([answer(texts)] * 2), *([ACCEPTED, answer(texts)] * 6)]
     result, _ = await run("reflexion", "Look up the orders 1001 and 1003.", *turns, ACCEPTED)
     assert result.reason == "The critic was satisfied with attempt 1. No call was made for: 1003."
+
+
+class RepeatingIds(ScriptedLLM):
+    """A model that numbers the calls of each turn anew, as some servers do."""
+
+    def complete(self, request: ModelRequest) -> Effect[ModelResponse, LLMErrors]:
+        return (
+            super()
+            .complete(request)
+            .map(
+                lambda said: evolve(
+                    said,
+                    tool_calls=tuple(
+                        evolve(each, id=CallId(f"call_{at}")) for at, each in enumerate(said.tool_calls)
+                    ),
+                )
+            )
+        )
+
+
+REJECTED = say('{"issues": ["not cancelled"], "score": 0.2, "satisfied": false}')
+
+
+@pytest.mark.parametrize(
+    ("task", "turns"),
+    [
+        (
+            "Cancel order 1001.",
+            [
+                calls(call("order_canceller", order_id=1001), call("get_order", order_id=1001)),
+                answer("The order 1001 is open: it could not be cancelled."),
+                REJECTED,
+                CANCEL,
+                answer(CANCELLED),
+            ],
+        ),
+        (
+            "Cancel the orders 1001 and 1003.",
+            [
+                calls(CANCEL, call("cancel_order", order_id=1003)),
+                answer(BOTH),
+                REJECTED,
+                calls(call("get_order", order_id=1005), call("get_order", order_id=1006)),
+                answer(BOTH),
+            ],
+        ),
+    ],
+)
+async def test_calls_of_two_passes_may_have_the_same_ids(task: str, turns: list[Turn]) -> None:
+    result, _ = await run("reflexion", task, *turns, ACCEPTED, model=RepeatingIds)
+    assert (result.status, result.metadata.iterations) == ("completed", 4)

@@ -1001,14 +1001,14 @@ def call_missing(
     """
     offered = [each for each in tools if each.name != FINAL_ANSWER]
     made, before = tuple(steps), _calls_in(history)
-    tried = {step.metadata.call_id: step.metadata.tool_used or "" for step in made if step.metadata}
-    refused = {each.metadata.call_id for each in made if each.metadata and each.metadata.origin == "refused"}
-    offered += _unknown_tools({tried[each] for each in refused} - {each.name for each in offered})
+    seen = [each for step in made if step.type == "observation" and (each := step.metadata)]
+    refused = {each.tool_used or "" for each in seen if each.origin == "refused"}
+    offered += _unknown_tools(refused - {each.name for each in offered})
     acting = _acting_in(offered)
     if not acting:
         return ""
     called = {*attempts, *(each.name for each in before)}
-    called |= {name for call_id, name in tried.items() if call_id not in refused}
+    called |= {each.tool_used or "" for each in seen if each.origin != "refused"}
     is_called = acting <= called
     # these modules take a while to read
     from reactive_agents.kernel.open_items import names_items
@@ -1057,18 +1057,20 @@ def _calls_made(steps: Sequence[ReasoningStep], results: Mapping[str, str]) -> l
     """Return the calls that worked."""
     from reactive_agents.kernel.ordered_acts import CompletedCall
 
-    made = {step.metadata.call_id: step for step in steps if step.type == "action" and step.metadata}
-    return [
-        CompletedCall(
-            about.tool_used or "",
-            {name: tuple(map(str, values)) for name, values in given.items()},
-            f"{call.content}\n{results.get(about.result_key or '', '')}\n{_between_ends(given)}",
-        )
-        for step in steps
-        if step.type == "observation" and (about := step.metadata) and about.success
-        if (call := made.get(about.call_id)) is not None and not _delivers(step)
-        for given in (_named_arguments_of(call.content),)
-    ]
+    asked, made = dict[str | None, str](), list[CompletedCall]()
+    for step in steps:
+        about = step.metadata
+        if about is None:
+            continue
+        if step.type == "action":  # a later pass may have calls of the same ids
+            asked[about.call_id] = step.content
+        elif step.type == "observation" and about.success and about.call_id in asked and not _delivers(step):
+            call = asked[about.call_id]
+            given = _named_arguments_of(call)
+            told = f"{call}\n{results.get(about.result_key or '', '')}\n{_between_ends(given)}"
+            arguments = {name: tuple(map(str, values)) for name, values in given.items()}
+            made.append(CompletedCall(about.tool_used or "", arguments, told))
+    return made
 
 
 def _between_ends(arguments: Mapping[str, Sequence[object]]) -> str:

@@ -405,7 +405,9 @@ def test_the_only_unknown_argument_is_the_missing_one_of_a_tool_that_looks_up() 
     assert repair_call(call, [definition]).call.arguments == {"path": "rain"}
 
 
-@pytest.mark.parametrize(("wanted", "given"), [("value", "message"), ("content", "output"), ("result", "text")])
+@pytest.mark.parametrize(
+    ("wanted", "given"), [("value", "message"), ("content", "output"), ("result", "text")]
+)
 def test_names_of_an_answer_are_no_names_of_what_a_tool_acts_on(wanted: str, given: str) -> None:
     parameters = schema([wanted], **{wanted: {"type": "string"}})
     definition = ToolDefinition("store", "Store something.", parameters)
