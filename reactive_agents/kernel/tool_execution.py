@@ -347,26 +347,22 @@ async def _run_call(
             is_untimed = made.error and made.origin == "executed" and not made.duration_ms
             return evolve(made, duration_ms=elapsed_ms) if is_untimed else made
     if result is None:
-        error = CUT_OFF
+        error, is_late = CUT_OFF, True
     elif isinstance(result, BrokenContract):
-        error = f"The tool service {type(service).__name__} {result.problem}"
+        error, is_late = f"The tool service {type(service).__name__} {result.problem}", False
     else:
-        if isinstance(result.failure(), errors.BudgetUnavailable):
-            return refused(call, f"Not run: {result.failure().message}")
-        error = _explained(call, context, result.failure())
-        if isinstance(result.failure(), errors.ToolNotApproved):
+        failure = result.failure()
+        if isinstance(failure, errors.BudgetUnavailable):
+            return refused(call, f"Not run: {failure.message}")
+        error = _explained(call, context, failure)
+        if isinstance(failure, errors.ToolNotApproved):
             return ToolResult(call.id, call.name, error=error, duration_ms=elapsed_ms, origin="declined")
-        if _is_in_doubt(call, context, result.failure()):
-            error = f"{error} {IN_DOUBT}" if error != CUT_OFF else error
-            return ToolResult(call.id, call.name, error=error, duration_ms=elapsed_ms, origin="in_doubt")
-    return ToolResult(call.id, call.name, error=error, duration_ms=elapsed_ms)
-
-
-def _is_in_doubt(call: ToolCall, context: KernelContext, error: errors.ToolErrors) -> bool:
-    """Return whether a call that did not end in time may have taken effect."""
+        is_late = isinstance(failure, errors.ToolTimedOut) and failure.timeout_s > 0
     definition = context.toolset.definition(call.name)
-    timed_out = isinstance(error, errors.ToolTimedOut) and error.timeout_s > 0
-    return timed_out and definition is not None and takes_effect_again(definition)
+    if is_late and definition is not None and takes_effect_again(definition):
+        error = error if error == CUT_OFF else f"{error} {IN_DOUBT}"
+        return ToolResult(call.id, call.name, error=error, duration_ms=elapsed_ms, origin="in_doubt")
+    return ToolResult(call.id, call.name, error=error, duration_ms=elapsed_ms)
 
 
 def _explained(call: ToolCall, context: KernelContext, error: errors.ToolErrors) -> str:

@@ -11,7 +11,7 @@ from returns.result import Failure, Result
 from reactive_agents.core.errors import KernelErrors, ToolErrors, ToolNotApproved, ToolTimedOut
 from reactive_agents.core.events import ToolCallCompleted
 from reactive_agents.core.messages import ToolCall
-from reactive_agents.core.tools import ToolResult, ToolScope
+from reactive_agents.core.tools import ToolDefinition, ToolResult, ToolScope
 from reactive_agents.effects import effect
 from reactive_agents.kernel import KernelContext, KernelState, transition_state
 from reactive_agents.kernel.termination import seconds_left
@@ -82,6 +82,15 @@ async def test_calls_are_cut_off_at_the_deadline_and_those_that_ended_keep_their
     assert [event.error for event in bench.recorder.of(ToolCallCompleted)] == [CUT_OFF, ""]
     assert state.scratchpad == {"look-1": "seen"}
     assert_balanced(bench, state)
+
+
+async def test_an_act_that_is_cut_off_is_in_doubt() -> None:
+    pay = ToolDefinition("pay", "Pay a bill.", {"type": "object"}, risk="high")
+    tools = FakeTools({"pay": linger}, definitions=(pay,))
+    bench = kernel_bench(call("pay"), tools=tools, clock=LoopClock())
+    await bench.run(deadline=anyio.current_time() + 2)
+    (event,) = bench.recorder.of(ToolCallCompleted)
+    assert (event.error, event.origin) == (CUT_OFF, "in_doubt")
 
 
 async def test_a_tool_service_that_ends_its_calls_by_itself_says_whether_they_ran() -> None:

@@ -159,7 +159,7 @@ _SYNONYMS = tuple(
         "answer finalanswer response",
     )
 )
-_ANSWERS = frozenset("answer response result value output text content message".split())
+_ANSWERS = frozenset(["answer", "response", "result", "value", "output", "text", "content", "message"])
 """Names that only an answer has for the same: a tool may take a value and a message."""
 _NAMES = frozenset({"function", "name", "tool", "tool_name"})
 _ENVELOPES = frozenset({"arguments", "args", "parameters", "params", "input", "kwargs"})
