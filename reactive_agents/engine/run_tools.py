@@ -51,7 +51,8 @@ class RunTools:
 
     The guardrail checks a result, or the error message of a failed tool, before the model sees it. If it is
     blocked, or could not be checked, the call fails with the error that the result was withheld. One of a
-    tool that may act stays a call that worked: it must not be made again for its result.
+    tool that is not described as a look-up stays a call that worked: it must not be made again for its
+    result.
     """
 
     def __init__(self, tools: ToolService, services: EngineServices) -> None:
@@ -153,18 +154,22 @@ class RunTools:
             return Success(evolve(result, error=withheld or joined_texts(detail)))
         value, withheld = await self._checked(call, result.result)
         if withheld:
-            hidden = evolve(result, result=None, parts=(), known_texts=())
-            if self._only_looks_up(call):
-                return Success(evolve(hidden, error=withheld))
-            return Success(evolve(hidden, result=f"{withheld} The call was carried out: do not repeat it."))
+            return Success(self._withheld(call, result, withheld))
         if value is result.result:
             return executed
         return Success(evolve(result, result=value, known_texts=()))  # the model sees another text
 
-    def _only_looks_up(self, call: ToolCall) -> bool:
-        from reactive_agents.kernel.ordered_acts import is_lookup  # its tables are large
+    def _withheld(self, call: ToolCall, result: ToolResult, told: str) -> ToolResult:
+        """Return a result without its text: a failure of what only looks something up."""
+        from reactive_agents.kernel.ordered_acts import is_lookup, only_looks  # its tables are large
 
-        return all(is_lookup(each) for each in self.definitions() if each.name == call.name)
+        tools = [each for each in self.definitions() if each.name == call.name]
+        if not all(map(is_lookup, tools)):
+            told = f"{told} The call was carried out: do not repeat it."
+        hidden = evolve(result, result=None, parts=(), known_texts=())
+        # by the description alone: a tool of an MCP server has a risk also where it only reads
+        fails = all(map(only_looks, tools))
+        return evolve(hidden, error=told) if fails else evolve(hidden, result=told)
 
     async def _recorded(
         self, call: ToolCall, scope: ToolScope, approver: Approver | None, passed: str

@@ -42,6 +42,7 @@ from reactive_agents.core.governance import GuardrailFinding, GuardrailStage
 from reactive_agents.core.ids import CallId
 from reactive_agents.core.messages import AssistantMessage, Message, ToolCall, ToolMessage, UserMessage
 from reactive_agents.core.models import ModelRequest
+from reactive_agents.core.tools import Risk
 from reactive_agents.effects import attempt
 from reactive_agents.testing import (
     EventRecorder,
@@ -471,6 +472,24 @@ async def test_an_act_whose_result_is_withheld_is_done_and_not_repeated(*, raise
     assert told.startswith("The result was withheld: ")
     assert told.endswith("The call was carried out: do not repeat it.")
     assert "tulip" not in shown(llm) + repr(result)
+
+
+@pytest.mark.parametrize(("risk", "ends"), [("low", "(flower)."), ("high", "do not repeat it.")])
+async def test_a_look_up_whose_result_is_withheld_has_failed_whatever_its_risk(risk: Risk, ends: str) -> None:
+    @tool(risk=risk)  # high, as the tools of an MCP server without hints
+    def get_page(name: str) -> str:
+        """Get a page by its name."""
+        return "tulip"
+
+    def check(text: str) -> list[GuardrailFinding]:
+        return [GuardrailFinding("flower", 0, len(text), 1.0, "block")]
+
+    llm = ScriptedLLM(call("get_page", name="news"), forever(answer("It is about roses.")))
+    builder = ReactiveAgents.create().with_llm(llm).with_reasoning().with_tools(get_page)
+    agent = builder.with_guardrails(FunctionCheck(check, stages=("tool-result",))).build()
+    result = await agent.run("What is on the page news?")
+    assert (result.status, result.metadata.terminated_by) == ("partial", "failed_call")
+    assert result.steps[1].content.endswith(ends)
 
 
 @pytest.mark.parametrize(
