@@ -7,6 +7,7 @@ import json
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from threading import get_ident
 from typing import Any, cast
 
 import anyio
@@ -566,6 +567,20 @@ async def test_data_that_the_function_emits_is_published_in_its_place() -> None:
     assert shown == [("begun", {"task": "pay"}, "", "", False), "pay", ("paid", 1, "", "", False)]
     with pytest.raises(TypeError, match="emit: got 7 and"):
         left[0].emit(cast(str, 7), None)
+
+
+async def test_data_that_a_thread_emits_is_published_on_the_event_loop_of_the_run() -> None:
+    async def order(run: WorkflowRun, task: str) -> str:
+        await anyio.to_thread.run_sync(run.emit, "in a thread", None)
+        run.emit("after it", None)
+        return "done"
+
+    agent, seen = ReactiveAgents.create().with_workflow(order).build(), list[tuple[str, int]]()
+    agent.subscribe(
+        lambda each: seen.append((each.name, get_ident())) if isinstance(each, CustomEvent) else None
+    )
+    await agent.run("order")
+    assert seen == [("in a thread", get_ident()), ("after it", get_ident())]
 
 
 async def test_a_partial_function_is_a_workflow_of_the_name_of_its_function() -> None:

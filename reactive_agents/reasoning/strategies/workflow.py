@@ -42,6 +42,7 @@ from reactive_agents.core.run_context import NO_REPORT, Deps, RunContext
 from reactive_agents.core.settings import NO_NEEDS
 from reactive_agents.core.tools import CallOrigin, ToolResult
 from reactive_agents.effects import BRANCH, Effect, attempt, effect, is_cancelled
+from reactive_agents.event_loop import CallSoon, calls_on_this_loop
 from reactive_agents.kernel import KernelContext, KernelState, Stop, ThoughtKernel
 from reactive_agents.kernel.context_window.tool_results import tool_results
 from reactive_agents.kernel.events import RunEvents
@@ -130,15 +131,16 @@ class WorkflowRun(Generic[Deps]):
         self._under_way: list[str] = []
         self._has_ended = False
         self._none_under_way = anyio.Event()
+        self._call_soon = calls_on_this_loop()
 
     @property
     def context(self) -> RunContext[Deps]:
         """The dependencies, user, session and usage of the run; its state is read-only."""
         context: RunContext[Deps] = self._services.run_context()
         events = self._services.kernel.events.value_or(None)
-        return (
-            context if events is None else evolve(context, report=_Emitter(events, lambda: self._has_ended))
-        )
+        if events is None:
+            return context
+        return evolve(context, report=_Emitter(events, self._call_soon, lambda: self._has_ended))
 
     @property
     def task(self) -> str:
@@ -373,19 +375,23 @@ class WorkflowRun(Generic[Deps]):
 class _Emitter:
     """Publishes what the function of a workflow emits, until it ends."""
 
-    def __init__(self, events: RunEvents, has_ended: Callable[[], bool]) -> None:
-        self._events, self._has_ended = events, has_ended
+    def __init__(self, events: RunEvents, call_soon: CallSoon, has_ended: Callable[[], bool]) -> None:
+        self._events, self._call_soon, self._has_ended = events, call_soon, has_ended
 
     def __call__(self, progress: float | None, message: str) -> Awaitable[None]:
         """Report nothing: it is no call whose progress could be shown."""
         return NO_REPORT
 
     def emit(self, name: str, data: Json) -> Awaitable[None]:
-        """Publish data."""
+        """Publish data, from any thread."""
         branch = BRANCH.get()
         repeated = branch is not None and branch.is_repeated
-        if not self._has_ended():
-            self._events.publish(CustomEvent, "", CallId(""), name, data, repeated)
+
+        def publish() -> None:
+            if not self._has_ended():
+                self._events.publish(CustomEvent, "", CallId(""), name, data, repeated)
+
+        self._call_soon(publish)
         return self
 
     def __await__(self) -> Generator[Any, Any, None]:
