@@ -14,6 +14,7 @@ from reactive_agents.core.messages import AssistantMessage, ToolCall, ToolMessag
 from reactive_agents.core.tools import ToolResult
 from reactive_agents.core.values import replaced
 from reactive_agents.event_loop import within
+from reactive_agents.kernel.announcements import denies
 from reactive_agents.kernel.answer_form import AnswerForm
 from reactive_agents.kernel.call_parsing.response_calls import without_marks
 from reactive_agents.kernel.context import KernelContext, Redirect, Stop
@@ -80,6 +81,8 @@ def proposed_answer(calls: tuple[ToolCall, ...], form: AnswerForm | None = None)
     answer = without_marks(answer)[0] if isinstance(answer, str) else ""
     if not answer.strip():
         answer = could_not
+    elif answer == could_not and not denies(answer):  # some models write it into both
+        could_not = ""
     return Proposal(answer, "tool_calls", calls[0].id, could_not) if answer else None
 
 

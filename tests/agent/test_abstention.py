@@ -57,6 +57,19 @@ def test_the_reason_alone_is_enough_in_the_words_of_a_result() -> None:
     assert (result.status, result.output) == ("abstained", "The warehouse is down.")
 
 
+@pytest.mark.parametrize(
+    ("text", "status"), [("A lamp costs 3 euros.", "completed"), ("I cannot tell.", "abstained")]
+)
+def test_an_answer_that_is_given_as_the_reason_too_is_judged_by_its_words(text: str, status: str) -> None:
+    def cost(item: str) -> str:
+        """Look up a price."""
+        return f"A {item} costs 3 euros."
+
+    turns = [call("cost", item="lamp"), gives_up(text, text)]
+    result = agent(*turns, using=cost).build().run_sync("What does a lamp cost?")
+    assert (result.status, result.output) == (status, text)
+
+
 @pytest.mark.parametrize("placeholder", ["", "none", "N/A", "not applicable", None, False])
 def test_a_placeholder_is_no_reason(placeholder: object) -> None:
     result = agent(gives_up("It is 3.", placeholder)).build().run_sync("What is 1 + 2?")
