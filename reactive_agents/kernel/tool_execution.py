@@ -358,11 +358,22 @@ async def _run_call(
         if isinstance(failure, errors.ToolNotApproved):
             return ToolResult(call.id, call.name, error=error, duration_ms=elapsed_ms, origin="declined")
         is_late = isinstance(failure, errors.ToolTimedOut) and failure.timeout_s > 0
-    definition = context.toolset.definition(call.name)
-    if is_late and definition is not None and takes_effect_again(definition):
+    if is_late and _may_have_acted(context.toolset.definition(call.name)):
         error = error if error == CUT_OFF else f"{error} {IN_DOUBT}"
         return ToolResult(call.id, call.name, error=error, duration_ms=elapsed_ms, origin="in_doubt")
     return ToolResult(call.id, call.name, error=error, duration_ms=elapsed_ms)
+
+
+def _may_have_acted(tool: ToolDefinition | None) -> bool:
+    """Return whether a call that did not end in time may have taken effect.
+
+    Not that of a tool described as a look-up: those of an MCP server have a risk also where they only read.
+    """
+    if tool is None or not takes_effect_again(tool):
+        return False
+    from reactive_agents.kernel.ordered_acts import only_looks  # its tables are large
+
+    return not only_looks(tool)
 
 
 def _explained(call: ToolCall, context: KernelContext, error: errors.ToolErrors) -> str:

@@ -146,3 +146,24 @@ def test_one_that_did_not_end_in_time_may_have_taken_effect_and_is_not_asked_for
     assert (result.status, booked) == ("partial", ["Ritz"])
     (shown,) = [step.content for step in result.steps if step.type == "observation"]
     assert shown.startswith("The tool 'book' did not end within 0.05 seconds. It may have taken effect.")
+
+
+def test_a_look_up_that_did_not_end_in_time_is_not_in_doubt_whatever_its_risk() -> None:
+    @tool(risk="high", timeout_s=0.05)  # as the tools of an MCP server without hints
+    async def get_page(name: str) -> str:
+        """Get a page by its name."""
+        await anyio.sleep_forever()
+        return "never"
+
+    @tool
+    def search(text: str) -> str:
+        """Search the web."""
+        return "The fair opens on 3 May."
+
+    both = calls(call("get_page", name="fair"), call("search", text="fair"))
+    model = ScriptedLLM(both, answer("The fair opens on 3 May."))
+    builder = ReactiveAgents.create().with_llm(model).with_tools(get_page, search).with_reasoning()
+    result = builder.build().run_sync("When does the fair open?")
+    assert (result.status, result.metadata.terminated_by) == ("completed", "final_answer")
+    (shown, _) = [step.content for step in result.steps if step.type == "observation"]
+    assert shown == "The tool 'get_page' did not end within 0.05 seconds."
