@@ -410,6 +410,19 @@ def test_a_declined_call_is_a_call_so_that_the_model_can_answer() -> None:
     assert [each.tool_choice for each in model.requests] == ["required", None]
 
 
+@pytest.mark.parametrize(
+    ("choice", "other", "chosen"), [("find", "shelve", "find"), ("required", "look", "find or shelve")]
+)
+def test_an_answer_after_another_call_is_partial(choice: str, other: str, chosen: str) -> None:
+    answers = say("Page 7."), answer("It is on page 7."), say("The lamp is on page 7.")
+    model = ScriptedLLM(call(other, word="lamp"), *answers)
+    builder = ReactiveAgents.create().with_llm(model).with_tools(find, shelve).with_reasoning()
+    result = builder.build().run_sync("Where is the lamp?", settings=ModelSettings(tool_choice=choice))
+    assert [each.tool_choice for each in model.requests] == [choice] * 4
+    assert result.status == "partial"
+    assert result.reason.endswith(f"Missing: a call of {chosen}.")
+
+
 def test_a_model_without_tool_calls_reads_the_choice_in_its_prompt() -> None:
     offered = ToolDefinition("find", "Find a word.", {"type": "object"})
     request = ModelRequest((UserMessage("Hi"),), (offered,), tool_choice="find")
