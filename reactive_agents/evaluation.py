@@ -617,7 +617,7 @@ class FileCase(Value):
         calls: tool calls that were executed and succeeded.
         max_cost_usd: US dollars of a run at most.
         criteria: sentences that a judge finds true of the output.
-        user: for whom the task is run; nobody in particular by default.
+        user: for whom the task is run; no user by default.
     """
 
     task: str

@@ -953,7 +953,7 @@ class SqliteRunRecord:
 
         Also deletes their sub-runs. A run whose entries a fork shares, and one that owes or whose sub-run
         does, stays, unless it is named or belongs to the user. A sub-run whose caller is in another record is
-        a run of its own here.
+        a separate run here.
         """
         until = None if before is None else sqlite.microseconds(before)
         where, values = sql.where(

@@ -243,8 +243,8 @@ class DocumentIndex:
     ) -> Result[FoundPassages, ToolErrors]:
         """Return the passages that match a query best.
 
-        Without its embedder, which may fail, it searches by words, and the note says so. Fails if the index
-        cannot be read or written, the folder is gone, or the query has no word.
+        Without its embedder, which may fail, it searches by words, and the note states that. Fails if the
+        index cannot be read or written, the folder is gone, or the query has no word.
 
         Args:
             limit: how many passages to return at most, 1 or more; above 1,000 it is 1,000.

@@ -239,7 +239,7 @@ class QueueWorker:
         return not due and not self._begun  # a run may begin as this looks
 
     async def _left(self) -> tuple[RunId, ...]:
-        """Return the runs that failed to continue here, and that nobody has to settle."""
+        """Return the runs that failed to continue here, and that need no settlement."""
         left: list[RunId] = []
         for run_id in self._stopped:
             known = await attempt(self._record.find(run_id))

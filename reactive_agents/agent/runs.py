@@ -69,7 +69,7 @@ MOST = 1_000_000_000
 _POLL_S = 0.25
 _STEP = "the number of a step, from 1"
 PROGRAM = "the program"
-"""Who gives an order, where nobody is named."""
+"""Who gives an order, where no name is given."""
 _log = logging.getLogger("reactive_agents")
 
 

@@ -110,7 +110,7 @@ def is_json() -> bool:
 
 
 def key_of_server(model: str) -> str | None:
-    """Return the key for a server of one's own; ``None`` for that in the environment."""
+    """Return the key for another server; ``None`` for that in the environment."""
     from reactive_agents.adapters.llm.providers import missing_variables  # by the commands with a model
 
     return "none" if missing_variables(model, os.environ) else None

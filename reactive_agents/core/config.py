@@ -735,7 +735,7 @@ def _without_credentials(url: str | None) -> str:
 
 def _check_no_choice(_: object, __: object, settings: ModelSettings) -> None:
     if settings.tool_choice not in (UNSET, None):  # the tools of the turn follow that of the run
-        expected = "None, for none to be sent: a fallback has no choice of its own"
+        expected = "None, for none to be sent: a fallback cannot have another choice"
         raise ValueError(InvalidConfig("settings.tool_choice", repr(settings.tool_choice), expected).message)
 
 

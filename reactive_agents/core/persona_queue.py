@@ -173,7 +173,7 @@ class Utterance(Value):
         author: who said it; empty for the persona.
         content: untrusted text, also of the persona, which may quote.
         event_id: the event, or the one that is answered.
-        is_reaction: whether it is a reaction to an answer, with which nobody speaks.
+        is_reaction: whether it is a reaction to an answer, without words.
     """
 
     author: str

@@ -435,7 +435,7 @@ def _stricter(own: InDoubt | None, parent: RunJournal | None) -> InDoubt:
 
 
 def is_encrypted(record: RunRecord | None) -> bool:
-    """Return whether a record is encrypted; a custom one says so by ``is_encrypted``."""
+    """Return whether a record is encrypted; a custom one tells by ``is_encrypted``."""
     return bool(getattr(record, "is_encrypted", False))
 
 

@@ -321,7 +321,7 @@ class RunJournal:
         fail: publishes and returns the failure of the run, with what it has done.
         state: the state of the session, which is recorded with the results of calls.
         reader: the record in which a replay finds sub-runs.
-        elsewhere: unfinished sub-runs in records of their own.
+        elsewhere: unfinished sub-runs in other records.
         reached: the sub-runs that this attempt has reached; ``None`` for those that are counted.
         requests: the number of requests to people in calls that are not made again.
         accepts: how the agent that continues the run differs from the one that began it.
@@ -427,7 +427,7 @@ class RunJournal:
 
         Args:
             name: of something that comes at any time; otherwise named by its place in the run.
-            written: what is written, each of a type of its own.
+            written: what is written, each of another type.
         """
         if getattr(self.record, "owe", None) is None:  # a custom record need not know of it
             return

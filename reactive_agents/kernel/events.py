@@ -188,7 +188,7 @@ class _SilentEvents:
         """Publish nothing."""
 
     def are_read(self) -> bool:
-        """Nobody gets them."""
+        """They have no readers."""
         return False
 
     async def prepare(self, values: object) -> None:

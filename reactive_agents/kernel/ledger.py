@@ -28,7 +28,7 @@ from reactive_agents.core.tools import TRIED, ToolDefinition, ToolResult
 from reactive_agents.core.values import Value, replaced
 
 EMPTY_REPLY = "empty_reply"
-"""The policy whose guidance is counted anew after each call."""
+"""The policy whose guidance is counted from zero after each call."""
 
 
 @frozen(slots=False, eq=False, repr=False)

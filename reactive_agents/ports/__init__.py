@@ -262,7 +262,7 @@ class Embedder(Protocol):
 class MemoryService(Protocol):
     """Memory across runs; every method fails with ``MemoryUnavailable``.
 
-    A durable run whose process is killed after :meth:`flush`, before its record says so, calls it again with
+    A durable run whose process is killed after :meth:`flush`, before that is recorded, calls it again with
     an equal task, whose id is that of the first time. A memory that has the method ``holds(task)`` is asked
     before that whether it has stored the task, and is then not called twice.
     """
@@ -1083,7 +1083,7 @@ class Verifier(Protocol):
 class AuditLog(Protocol):
     """An append-only log of actions.
 
-    A durable run whose process is killed after :meth:`append`, before its record says so, appends the entry
+    A durable run whose process is killed after :meth:`append`, before that is recorded, appends the entry
     again when it continues: one that is equal in all fields but ``at``. A log that has the method
     ``holds(entry)`` is asked before that whether it has the entry of the run, and is then not given it twice.
     """

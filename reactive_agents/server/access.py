@@ -162,7 +162,7 @@ class KeyFile:
 
 
 class ApiKeys:
-    """The keys in a JSON file, made with the first key, readable by its owner only."""
+    """The keys in a JSON file, made with the first key, readable only for its owner."""
 
     def __init__(self, path: str | Path) -> None:
         self._path = Path(path)

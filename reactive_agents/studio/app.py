@@ -48,7 +48,7 @@ CONTENT_POLICY: Final = (
 """The page runs only its own scripts, loads nothing from elsewhere, and creates no markup from texts."""
 
 STUDIO: Final = "the studio"
-"""Who gives orders and answers, for the audit log, if nobody else is named."""
+"""Who gives orders and answers, for the audit log, if no other name is given."""
 _HEADERS: Final = {**web.SECURITY_HEADERS, "content-security-policy": CONTENT_POLICY}
 _TYPES: Final = {".html": "text/html", ".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml"}
 _BODY_S, _MOST_BODY, _MOST_FILE = 30.0, 2_000_000, 200_000_000

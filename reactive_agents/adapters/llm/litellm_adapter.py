@@ -453,7 +453,7 @@ _Place: TypeAlias = tuple[str, str | None, str | None]
 
 @frozen
 class _Candidate:
-    """A model to call, with what it has of its own.
+    """A model to call, with its own server and settings.
 
     Attributes:
         own: whether it has the server and the key of the configured model, and counts for its rate limit.

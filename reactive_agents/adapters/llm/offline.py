@@ -41,7 +41,7 @@ class OfflineLLM:
     their beginnings if nothing was found), ``file-read`` for the best files and ``document-search`` for
     passages, if these tools are available.
     Then it quotes the best matching sentences, each with its file and line. It does not reason, has no
-    knowledge, and says so if nothing matched. For a request with a response schema, the answer is an instance
+    knowledge, and reports if nothing matched. For a request with a response schema, the answer is an instance
     of it: strings are quotations, and other values minimal. Its tokens are words separated by white space,
     long ones in pieces, and cost nothing.
     """

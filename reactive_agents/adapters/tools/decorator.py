@@ -385,7 +385,7 @@ def _contract_of(name: str, signature: ToolSignature) -> _Contract:
 
 
 _SHAPES: dict[tuple[object, ...], _Contract] = {}
-"""Contracts of functions by all that they depend on: routes define their tools anew for each request."""
+"""Contracts of functions by all that they depend on: routes define their tools again for each request."""
 _MOST_SHAPES = 128
 _PLAIN_CLASSES = PLAIN_TYPES | {list, dict, tuple, set}
 _PLAIN_KINDS = (*_PLAIN_CLASSES, Any, ..., typing.Union, types.UnionType)

@@ -192,7 +192,7 @@ def _opening_json(reader: CallReader, text: str) -> Remainder:
 
 
 def _named_lines(reader: CallReader, text: str) -> Remainder:
-    """Return the calls that a text consists of, their names on lines of their own."""
+    """Return the calls that a text consists of, their names on separate lines."""
     calls: tuple[ParsedCall, ...] = ()
     start = 0
     while line := _NAME_LINE.match(text, start):

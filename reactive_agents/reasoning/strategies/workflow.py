@@ -418,7 +418,7 @@ def _noting(kernel: ThoughtKernel, made: list[ToolResult]) -> ThoughtKernel:
 
 @effect
 async def _beside(call: Awaitable[_T], path: tuple[int, ...]) -> Result[_T, Exception]:
-    """Await a call in a place of its own."""
+    """Await a call in a separate place."""
     token = _PLACE.set(_Place(path))
     try:
         return Success(await call)

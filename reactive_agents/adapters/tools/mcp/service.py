@@ -475,7 +475,7 @@ def _texts(tool: ListedTool) -> tuple[str, str, str]:
 
 
 class KnownTools:
-    """Tools as they were first seen or last approved, in a SQLite file of its owner.
+    """Tools as they were first seen or last approved, in a SQLite file for its owner alone.
 
     Any number of processes may use it.
     """
