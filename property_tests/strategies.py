@@ -169,7 +169,7 @@ def values_of_field(field: attrs.Attribute[Any]) -> SearchStrategy[Any]:
     kinds = union_members(kind) or (kind,)
     if kind is str and not accepts(field, "text"):
         return st.sampled_from([probe for probe in _TEXTS if accepts(field, probe)])
-    if str in kinds or datetime in kinds or get_origin(kind) is Mapping:
+    if str in kinds or datetime in kinds or get_origin(kind) is Mapping or attrs.has(kind):
         return values.filter(lambda value: accepts(field, value))
     if Unset in kinds and not {int, float} & set(kinds):
         return values.filter(lambda value: accepts(field, value))

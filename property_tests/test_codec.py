@@ -277,7 +277,7 @@ def check_out_of_range(value: Any, kind: type, choice: st.DataObject) -> None:
 def out_of_range(field: attrs.Attribute[Any]) -> list[Any]:
     """Values of the field's kind that its validator refuses."""
     kind: Any = field.type
-    if field.validator is None:
+    if field.validator is None or attrs.has(kind):
         return []
     if str in (union_members(kind) or (kind,)):
         return [""]

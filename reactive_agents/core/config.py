@@ -16,7 +16,7 @@ from attrs.validators import and_, deep_iterable, ge, gt, le, min_len, optional
 
 from reactive_agents.core.content import MEDIA_TYPES, PDF, ContentKind
 from reactive_agents.core.errors import InvalidConfig
-from reactive_agents.core.json import JsonObject
+from reactive_agents.core.json import JsonObject, abbreviated
 from reactive_agents.core.model_settings import NO_SETTINGS, UNSET, ModelSettings
 from reactive_agents.core.results import ReasoningStrategy
 from reactive_agents.core.tools import Risk
@@ -733,7 +733,9 @@ def _without_credentials(url: str | None) -> str:
     return repr(url and re.sub(r"(?<=//)[^/]*@|\?.*", "", url))
 
 
-def _check_no_choice(_: object, __: object, settings: ModelSettings) -> None:
+def _check_no_choice(_: object, __: object, settings: object) -> None:
+    if not isinstance(settings, ModelSettings):
+        raise ValueError(InvalidConfig("settings", abbreviated(settings), "ModelSettings").message)
     if settings.tool_choice not in (UNSET, None):  # the tools of the turn follow that of the run
         expected = "None, for none to be sent: a fallback cannot have another choice"
         raise ValueError(InvalidConfig("settings.tool_choice", repr(settings.tool_choice), expected).message)

@@ -715,7 +715,7 @@ class AgentService:
     # --- the end --------------------------------------------------------------------------------------------
 
     def refuse_new_runs(self) -> None:
-        """Refuse new runs, and interrupt those that wait until another worker gives them up."""
+        """Refuse new runs, and interrupt those that wait for another worker."""
         self.is_draining = True
         for run in self._under_way():
             if _waits_for_holder(run):

@@ -475,7 +475,7 @@ def _texts(tool: ListedTool) -> tuple[str, str, str]:
 
 
 class KnownTools:
-    """Tools as they were first seen or last approved, in a SQLite file for its owner alone.
+    """Tools as they were first seen or last approved, in a private SQLite file.
 
     Any number of processes may use it.
     """
