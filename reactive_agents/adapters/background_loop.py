@@ -65,7 +65,7 @@ class BackgroundLoop:
         _running.add(self)
 
     async def run(self, function: Callable[..., Coroutine[Any, Any, _T]], *arguments: Any) -> _T:
-        """Await ``function(*arguments)`` on the background loop, from any other.
+        """Await ``function(*arguments)`` on the background loop, for another one.
 
         A cancellation is passed on, and its end is awaited. The function sees the caller's context variables.
 

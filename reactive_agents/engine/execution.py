@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import partial
 from math import inf
 from typing import TYPE_CHECKING, cast
@@ -173,7 +174,7 @@ class ExecutionEngine:
         handle = services.handle
         refused = self._begin(task, handle)
         try:
-            with _RunUnderWay(services):
+            with _as_run_under_way(services):
                 return await self._run_and_close(refused, services)
         finally:
             if handle.start_scope is not None:  # else one that hangs would hold up the end of the event loop
@@ -535,43 +536,38 @@ def _has_to_wait(outcome: Result[TaskResult, RuntimeErrors], services: EngineSer
     return learns_from(handle.context, services)
 
 
-class _RunUnderWay:
-    """Lets the runs, usage and events of its tools belong to a run."""
-
-    def __init__(self, services: EngineServices) -> None:
-        self._services = services
-
-    def __enter__(self) -> None:
-        services, handle = self._services, self._services.handle
-        self._ends = [
-            services.ports.events.subscribe(each.show, run_id=services.events.run_id)
-            for each in (() if handle.caller is None else handle.caller.events.readers)
-        ]
-        self._account = USAGE_RECORDER.set(services.llm.add)
-        self._publish = PUBLISH.set(services.events.publish)
-        self._caller = CALLER.set(
-            Caller(
-                approver_of(services.ports),
-                desk_finder(services.ports),
-                services.llm.account,
-                services.llm.budget,
-                (*agents_under_way(), services.settings.name),
-                handle.sub_runs,
-                handle.recorded,
-                services.events,
-                services.redactor,
-                lambda: handle.content,
-                services.shown,
-            )
+@contextmanager
+def _as_run_under_way(services: EngineServices) -> Iterator[None]:
+    """Let the runs, usage and events of its tools belong to this run."""
+    handle, events = services.handle, services.events
+    above = () if handle.caller is None else handle.caller.events.readers
+    unsubscribe = [services.ports.events.subscribe(each.show, run_id=events.run_id) for each in above]
+    account = USAGE_RECORDER.set(services.llm.add)
+    publish = PUBLISH.set(events.publish)
+    caller = CALLER.set(
+        Caller(
+            approver_of(services.ports),
+            desk_finder(services.ports),
+            services.llm.account,
+            services.llm.budget,
+            (*agents_under_way(), services.settings.name),
+            handle.sub_runs,
+            handle.recorded,
+            events,
+            services.redactor,
+            lambda: handle.content,
+            services.shown,
         )
-        self._owner = OWNER.set(owner_within(handle.context.task))
-
-    def __exit__(self, *_: object) -> None:
-        OWNER.reset(self._owner)
-        CALLER.reset(self._caller)
-        PUBLISH.reset(self._publish)
-        USAGE_RECORDER.reset(self._account)
-        for end in self._ends:
+    )
+    owner = OWNER.set(owner_within(handle.context.task))
+    try:
+        yield
+    finally:
+        OWNER.reset(owner)
+        CALLER.reset(caller)
+        PUBLISH.reset(publish)
+        USAGE_RECORDER.reset(account)
+        for end in unsubscribe:
             end()
 
 

@@ -67,13 +67,9 @@ def decide(
     else:
         policies = context.before_turns if state.status == "thinking" else context.within_turns
     for policy in policies:
-        try:
-            returned = policy(state, context)
-        except Exception as error:  # noqa: BLE001 - a policy is the user's code
-            return _raised(policy, error)
-        if returned is None:  # as from nearly every policy
+        verdict = _ask(policy, state, context)
+        if verdict is None:  # as from nearly every policy
             continue
-        verdict: Verdict | errors.PolicyFailed | None = _checked(policy, returned)
         if isinstance(verdict, Redirect):
             verdict = _admitted(verdict, state, context)
             if isinstance(verdict, Redirect):
@@ -99,22 +95,20 @@ def _end_before_next_turn(
     elif state.status != "thinking":
         return None
     for policy in rest:
-        try:
-            returned = policy(state, context)
-        except Exception as error:  # noqa: BLE001 - a policy is the user's code
-            return _raised(policy, error)
-        verdict = None if returned is None else _checked(policy, returned)
+        verdict = _ask(policy, state, context)
         if isinstance(verdict, Stop | errors.PolicyFailed):
             return verdict
     return None
 
 
-def _raised(policy: Policy, error: Exception) -> errors.PolicyFailed:
-    return errors.PolicyFailed(_name_of(policy), f"raised {type(error).__name__}: {error}")
-
-
-def _checked(policy: Policy, returned: object) -> Verdict | errors.PolicyFailed:
-    """Return the verdict of a policy, or that it returned something else."""
+def _ask(policy: Policy, state: KernelState, context: KernelContext) -> Verdict | errors.PolicyFailed | None:
+    """Return the verdict of a policy, or that it raised or returned something else."""
+    try:
+        returned: object = policy(state, context)
+    except Exception as error:  # noqa: BLE001 - a policy is the user's code
+        return errors.PolicyFailed(_name_of(policy), f"raised {type(error).__name__}: {error}")
+    if returned is None:
+        return None
     if isinstance(returned, _VERDICTS):
         problem = _problem_of(returned)
         return errors.PolicyFailed(_name_of(policy), problem) if problem else returned
