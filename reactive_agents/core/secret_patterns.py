@@ -128,10 +128,11 @@ def _pattern(
     return SecretPattern(kind, look, is_secret, tuple(sign for sign, _ in near), begin)
 
 
+# without possessive groups of several parts, which match wrongly before CPython 3.11.5
 PATTERNS = (
     _pattern(
         "private-key",
-        r"-----BEGIN[A-Z0-9 %+]{0,60}PRIVATE(?: |%20|\+)KEY[A-Z0-9 %+]{0,12}-----(?:[^-]|-(?!----))*+"
+        r"-----BEGIN[A-Z0-9 %+]{0,60}PRIVATE(?: |%20|\+)KEY[A-Z0-9 %+]{0,12}-----[\s\S]*?(?=-----|\Z)"
         r"(?:-----END[A-Z0-9 %+]{0,60}PRIVATE(?: |%20|\+)KEY[A-Z0-9 %+]{0,12}-----)?",
         "-----begin",
     ),
@@ -234,7 +235,8 @@ PATTERNS = (
     ),
     _pattern(
         "authorization",
-        rf"(?i:authorization|x-api-key){_IS}(?:[A-Za-z]{{1,20}}\s{{1,4}})?+(?P<secret>{_VALUE}{{6,}})",
+        rf"(?i:authorization|x-api-key){_IS}(?:[A-Za-z]{{1,20}}\s{{1,4}}|(?![A-Za-z]{{1,20}}\s))"
+        rf"(?P<secret>{_VALUE}{{6,}})",
         "auth api<2",
     ),
     _pattern(
