@@ -15,6 +15,7 @@ from typing import Literal, get_args, get_origin, get_type_hints
 import attrs
 import pytest
 from dependency_injector import providers
+from hypothesis.errors import HypothesisWarning
 
 import reactive_agents
 from reactive_agents import AgentConfig, PersonaConfig, Personas, ReactiveAgents, read_config, read_persona
@@ -215,6 +216,7 @@ def test_a_python_block_compiles_and_runs_when_it_is_complete(
     monkeypatch.chdir(tmp_path)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
+        warnings.simplefilter("default", HypothesisWarning)  # on CPython 3.14 it doubts its own generator
         exec(code, vars(module))
 
 

@@ -6,6 +6,7 @@ import inspect
 import types
 import typing
 from collections.abc import Callable, Container, Iterator, Mapping, MutableMapping
+from functools import partial
 from hashlib import sha256
 from operator import is_
 from typing import Any, cast
@@ -70,7 +71,7 @@ def read_signature(
         ToolDefinitionError: it is not a function or method, it yields, or it has a parameter that a model
             cannot fill by name.
     """
-    if not inspect.isroutine(function):
+    if not inspect.isroutine(function) or isinstance(function, partial):  # from 3.14 on it is a routine
         raise ToolDefinitionError(
             f"A tool is made from a function or a bound method, not from {function!r}: wrap it in a def."
         )
