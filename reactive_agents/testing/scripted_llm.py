@@ -29,7 +29,7 @@ from reactive_agents.core.messages import (
     UserMessage,
 )
 from reactive_agents.core.texts import shortened
-from reactive_agents.core.tools import FINAL_ANSWER, RECALL, ToolDefinition
+from reactive_agents.core.tools import ASK_USER, FINAL_ANSWER, RECALL, ToolDefinition
 from reactive_agents.effects import Effect, effect
 
 TURN_USAGE = models.Usage(input_tokens=10, output_tokens=5, total_tokens=15)
@@ -492,6 +492,10 @@ def _least(schema: JsonObject) -> int | float:
 # --- A model without a script: calls each tool once, then answers -----------------------------------------
 
 
+_ONLY_IF_NAMED = frozenset({ASK_USER, "file-write", "shell"})
+"""Built-in tools that change files, run programs or wait for a person."""
+
+
 class TestModel(ScriptedLLM):
     """A fake model without a script: it calls each tool once, then answers.
 
@@ -501,7 +505,8 @@ class TestModel(ScriptedLLM):
     with ``ScriptExhausted``, which names the tool and the place.
 
     Args:
-        tools: names of the tools to call; by default all that the model is offered.
+        tools: names of the tools to call; by default all that the model is offered, except ``file-write``,
+            ``shell`` and ``ask-user``, which are called if they are named here or in ``arguments``.
         arguments: the arguments of tools, by their names, in place of generated ones.
         answer: the answer, in place of a generated one; as for :func:`answer`.
         model: the model's name.
@@ -531,11 +536,7 @@ class TestModel(ScriptedLLM):
             if isinstance(each, AssistantMessage)
             for made in each.tool_calls
         }
-        left = [
-            each
-            for each in request.tools
-            if each.name not in called and (self._tools is None or each.name in self._tools)
-        ]
+        left = [each for each in request.tools if each.name not in called and self._is_to_call(each.name)]
         try:
             if left:
                 made = [call(each.name, self._arguments_of(each)) for each in left]
@@ -543,6 +544,11 @@ class TestModel(ScriptedLLM):
             return self._answer_to(request, results)
         except _NotGenerated as error:
             return fail(ScriptExhausted(f"TestModel: {error}", render_messages(request.messages[-1:])))
+
+    def _is_to_call(self, name: str) -> bool:
+        if self._tools is not None:
+            return name in self._tools
+        return name not in _ONLY_IF_NAMED or name in self._arguments
 
     def _arguments_of(self, tool: ToolDefinition) -> JsonObject:
         given = self._arguments.get(tool.name)

@@ -14,6 +14,8 @@ from pydantic import BaseModel, Field
 from returns.result import Failure, Result, Success
 
 from reactive_agents import AgentError, ReactiveAgents, tool
+from reactive_agents.adapters.tools.builtin import builtin_tools
+from reactive_agents.adapters.tools.decorator import ask_user
 from reactive_agents.core.errors import LLMErrors, RateLimited, ScriptExhausted, root_cause
 from reactive_agents.core.ids import CallId
 from reactive_agents.core.messages import (
@@ -33,7 +35,7 @@ from reactive_agents.core.models import (
     ToolCallDelta,
     Usage,
 )
-from reactive_agents.core.tools import ToolDefinition
+from reactive_agents.core.tools import FINAL_ANSWER, ToolDefinition
 from reactive_agents.effects import attempt, gather
 from reactive_agents.ports import LLM
 from reactive_agents.testing.scripted_llm import (
@@ -52,12 +54,6 @@ from tests.support.operations import counted_operations
 from tests.support.virtual_time import Backend, virtual_time
 
 pytestmark = pytest.mark.anyio
-
-
-@pytest.fixture(autouse=True)
-def a_workspace_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A test model also calls the built-in tools, which write files."""
-    monkeypatch.chdir(tmp_path)
 
 
 @pytest.fixture(params=["asyncio", "trio"])
@@ -367,6 +363,22 @@ async def test_a_test_model_takes_arguments_an_answer_and_which_tools_it_calls()
     assert made == ["tea"]
     plain = ReactiveAgents.create().with_llm(TestModel()).build()
     assert (await plain.run("Hello.")).output == "This is a test."
+
+
+def test_a_test_model_changes_no_file_unless_the_tool_is_named(tmp_path: Path) -> None:
+    def steps_of(model: TestModel) -> set[str]:
+        builder = ReactiveAgents.create().with_llm(model).with_reasoning().with_workspace(tmp_path)
+        offered = tuple(name for name in builtin_tools() if name != "web-search")  # of the network
+        result = builder.with_tools(*offered, ask_user, stock).build().run_sync("Look everything up.")
+        return {each.metadata.tool_used for each in result.steps if each.metadata and each.metadata.tool_used}
+
+    reading = {each.name for each in builtin_tools().values() if each.idempotent} - {"web-search"}
+    assert steps_of(TestModel()) - {FINAL_ANSWER} == reading | {"stock"}
+    assert list(tmp_path.iterdir()) == []
+    steps_of(TestModel(tools=["file-write"]))
+    assert [each.name for each in tmp_path.iterdir()] == ["a"]
+    steps_of(TestModel(arguments={"file-write": {"path": "b", "content": "Tea."}}))
+    assert (tmp_path / "b").read_text() == "Tea."
 
 
 @pytest.mark.parametrize(
