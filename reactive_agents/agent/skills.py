@@ -18,6 +18,7 @@ from returns.result import Failure, Result, Success
 
 from reactive_agents.adapters.tools.decorator import Tool, tool
 from reactive_agents.adapters.tools.workspace import files_below, open_to_read
+from reactive_agents.containers.layers import find_orders
 from reactive_agents.core.errors import InvalidConfig, ToolErrors, WorkspaceViolation
 from reactive_agents.core.json import abbreviated
 from reactive_agents.core.texts import one_line
@@ -52,7 +53,8 @@ class Skill:
 def read_skills(folders: Iterable[str]) -> Result[tuple[Skill, ...], InvalidConfig]:
     """Return the skills of folders: each is a skill, or has skills as its subfolders.
 
-    Fails if a folder has none, a front matter cannot be read, or two skills have the same name.
+    Fails if a folder has none, a front matter cannot be read or looks like orders to the model, or two skills
+    have the same name.
     """
     skills: dict[str, Skill] = {}
     for folder in folders:
@@ -129,6 +131,9 @@ def _skill_in(folder: Path, found_in: Path) -> Result[Skill, InvalidConfig]:
         return _wrong(
             place, f"a description of 1 to {_LONGEST_DESCRIPTION} characters, not {abbreviated(description)}"
         )
+    orders = find_orders(f"{name.replace('-', ' ')}.\n\n{description}")
+    if orders:
+        return _wrong(place, f"a name and a description that only say what the skill is for ({orders})")
     return Success(Skill(name, description.strip(), folder, found_in))
 
 
