@@ -466,7 +466,7 @@ def _tool_settings(
     workspace: Path | None = None
     with suppress(RuntimeError, OSError, ValueError):  # an unknown home, or a name that no file system takes
         place = Path.cwd() if config.workspace is None else Path(config.workspace).expanduser().resolve()
-        workspace = place if config.workspace is None or place.is_dir() else None
+        workspace = place if config.workspace is None or (config.workspace and place.is_dir()) else None
     if workspace is None:
         return Failure(InvalidConfig("workspace", repr(config.workspace), "an existing directory"))
     has_tools = bool(tools or components.toolsets)

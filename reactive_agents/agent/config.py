@@ -16,7 +16,7 @@ from reactive_agents.adapters.llm.providers import default_model, is_well_known,
 from reactive_agents.adapters.system import write_for_owner
 from reactive_agents.adapters.tools import mcp
 from reactive_agents.agent.errors import AgentError, value_or_raise
-from reactive_agents.agent.validation import checked_options
+from reactive_agents.agent.validation import checked_options, wrong_path
 from reactive_agents.core import config
 from reactive_agents.core.codec import abbreviated, decode, encode, from_json
 from reactive_agents.core.errors import ConfigErrors, DecodeError, FieldProblem, InvalidConfig
@@ -160,6 +160,8 @@ def read_data(source: object, kind: type[T]) -> Result[T, ConfigErrors]:
         return _decoded(dict(source), kind)
     if not isinstance(source, str | Path):
         return Failure(InvalidConfig("config", abbreviated(source), f"{kind.__name__}, a mapping or a path"))
+    if (wrong := wrong_path("config", source)) is not None:
+        return Failure(wrong)
     path = Path(source)
     try:
         text = path.read_text(encoding="utf-8-sig")  # some editors begin a file with a byte order mark
@@ -179,8 +181,7 @@ def _decoded(document: Any, kind: type[T], file: str = "") -> Result[T, ConfigEr
         elif has(kind) and isinstance(document, dict) and isinstance(document.get("domains"), list):
             document = {**document, "domains": [*map(_with_agent, document["domains"])]}  # of a persona
     except AgentError as error:
-        wrong = cast(ConfigErrors, error.error)
-        return Failure(evolve(wrong, option="mcp_servers") if isinstance(wrong, InvalidConfig) else wrong)
+        return Failure(cast(ConfigErrors, error.error))
     return decode(document, kind).alt(lambda wrong: evolve(wrong, file=file))
 
 
@@ -222,7 +223,8 @@ def read_mcp_servers(path: str | Path) -> Result[tuple[mcp.McpServer, ...], Conf
     """Return the servers of :func:`load_mcp_servers`, or the error."""
     read: Result[Any, ConfigErrors] = read_data(path, cast(Any, dict[str, Json]))
     if isinstance(read, Failure):
-        return Failure(read.failure())
+        unread = read.failure()
+        return Failure(evolve(unread, option="mcp_servers") if isinstance(unread, InvalidConfig) else unread)
     listed, found = read.unwrap().get("mcpServers"), list[mcp.McpServer]()
     problems: list[FieldProblem] = []
     if not isinstance(listed, dict):
@@ -246,6 +248,8 @@ def read_mcp_servers(path: str | Path) -> Result[tuple[mcp.McpServer, ...], Conf
             )
         elif disabled:
             continue
+        if "listed_in" in fields:
+            wrong.append(FieldProblem(f"{place}.listed_in", "unknown field"))
         server = decode({"listed_in": os.path.abspath(path), "name": name, **fields}, mcp.McpServer)
         if not wrong and isinstance(server, Failure):
             wrong = [evolve(each, path=place + each.path[1:]) for each in server.failure().problems]

@@ -18,6 +18,7 @@ from returns.result import Failure, Result, Success
 
 from reactive_agents.adapters.tools.decorator import Tool, tool
 from reactive_agents.adapters.tools.workspace import files_below, open_to_read
+from reactive_agents.agent.validation import wrong_path
 from reactive_agents.containers.layers import find_orders
 from reactive_agents.core.errors import InvalidConfig, ToolErrors, WorkspaceViolation
 from reactive_agents.core.json import abbreviated
@@ -58,6 +59,8 @@ def read_skills(folders: Iterable[str]) -> Result[tuple[Skill, ...], InvalidConf
     """
     skills: dict[str, Skill] = {}
     for folder in folders:
+        if (wrong := wrong_path("skills", folder)) is not None:
+            return Failure(wrong)
         try:
             searched = Path(folder).expanduser().resolve()
             places = _places(searched)

@@ -449,7 +449,7 @@ def _walk(error: BaseException, path: str) -> Iterator[FieldProblem]:
             yield FieldProblem(path + error.at, str(error))
         case ForbiddenExtraKeysError():
             unnamed = []
-            known = ", ".join(field.name for field in attrs.fields(error.cl)) or "none"
+            known = ", ".join(each.name for each in attrs.fields(error.cl) if each.metadata != LIVE) or "none"
             for name in sorted(error.extra_fields, key=str):
                 yield FieldProblem(path + _field(name), f"unknown field; known fields: {known}")
         case _:

@@ -172,6 +172,8 @@ def test_tools_do_not_write_the_mcp_json_of_their_agent(
         ),
         ({"a": {"type": "http", "command": "x"}}, r"$.mcpServers.a.type: got 'http', expected one of"),
         ({"a": {"command": "x", "autoApprove": []}}, r"$.mcpServers.a.autoApprove: "),
+        ({"a": {"command": "x", "listed_in": "b"}}, r"$.mcpServers.a.listed_in: unknown field"),
+        ({"a": {"command": "x", "sent": []}}, r"$.mcpServers.a.sent: unknown field; known fields: name, "),
         ({"a": {"command": "x", "args": "y"}}, r"$.mcpServers.a.args: "),
         ({"a b": {"command": "x"}}, r"$.mcpServers.a b.name: "),
         ({"a": {}}, r"$.mcpServers.a: "),
@@ -191,6 +193,7 @@ def test_what_is_wrong_in_an_mcp_json_is_named_by_file_and_field(
     assert isinstance(wrong.value.error, DecodeError)
     assert str(wrong.value).startswith(f"Not a valid list of MCP servers in mcp.json: {problem}")
     assert "s3cret" not in str(wrong.value)
+    assert ", sent" not in str(wrong.value)  # which no document can set
 
 
 def test_an_mcp_json_that_cannot_be_read_is_named(tmp_path: Path) -> None:
@@ -198,6 +201,20 @@ def test_an_mcp_json_that_cannot_be_read_is_named(tmp_path: Path) -> None:
     for name in ("gone.json", "mcp.json"):
         with pytest.raises(AgentError, match=name):
             load_mcp_servers(tmp_path / name)
+
+
+@pytest.mark.parametrize("path", ["", " "])
+def test_a_path_that_is_empty_is_named_with_its_field(path: str) -> None:
+    with pytest.raises(AgentError, match=rf"^mcp_servers: got '{path}', expected a path\.$"):
+        load_mcp_servers(path)
+    persona = {"name": "p", "memory": "p.db", "domains": [{"name": "chat", "agent": {"mcp_servers": path}}]}
+    wrong = InvalidConfig("mcp_servers", repr(path), "a path")
+    assert read_config({"mcp_servers": path}).failure() == read_persona(persona).failure() == wrong
+    assert read_config(path).failure() == InvalidConfig("config", repr(path), "a path")
+    for option, given in {"workspace": path, "skills": [path]}.items():
+        builder = ReactiveAgents.from_config({"model": {"model": "offline"}, "reasoning": {}, option: given})
+        with pytest.raises(AgentError, match=rf"^{option}: got '{path}', expected "):
+            builder.build()
 
 
 class Renewed(httpx2.Auth):
