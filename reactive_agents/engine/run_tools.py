@@ -161,14 +161,14 @@ class RunTools:
 
     def _withheld(self, call: ToolCall, result: ToolResult, told: str) -> ToolResult:
         """Return a result without its text: a failure of what only looks something up."""
-        from reactive_agents.kernel.ordered_acts import is_lookup, only_looks  # its tables are large
+        from reactive_agents.kernel.ordered_acts import is_lookup, only_reads  # its tables are large
 
         tools = [each for each in self.definitions() if each.name == call.name]
         if not all(map(is_lookup, tools)):
             told = f"{told} The call was carried out: do not repeat it."
         hidden = evolve(result, result=None, parts=(), known_texts=())
-        # by the description alone: a tool of an MCP server has a risk also where it only reads
-        fails = all(map(only_looks, tools))
+        # by the description too: a tool of an MCP server has a risk also where it only reads
+        fails = all(map(only_reads, tools))
         return evolve(hidden, error=told) if fails else evolve(hidden, result=told)
 
     async def _recorded(

@@ -806,9 +806,17 @@ def only_looks(tool: ToolDefinition) -> bool:
     return _DATA.match(tool.description) is not None and not _acts_of(tool)
 
 
+def only_reads(tool: ToolDefinition) -> bool:
+    """Return whether a tool only looks up, as it is described, or by its options and no word of an act.
+
+    A tool of an MCP server that is trusted to read only has these options.
+    """
+    return only_looks(tool) or (tool.idempotent and not has_side_effects(tool) and not _acts_of(tool))
+
+
 def is_lookup(tool: ToolDefinition) -> bool:
-    """Return whether a tool only looks up, by its options and description."""
-    return not (has_side_effects(tool) or tool.requires_approval) and only_looks(tool)
+    """Return whether a tool only reads, without a risk and without approval."""
+    return not (has_side_effects(tool) or tool.requires_approval) and only_reads(tool)
 
 
 def _nouns_of(tool: ToolDefinition) -> list[str]:

@@ -493,6 +493,35 @@ async def test_a_look_up_whose_result_is_withheld_has_failed_whatever_its_risk(r
 
 
 @pytest.mark.parametrize(
+    ("name", "description", "options", "acts"),
+    [
+        ("run_sql", "Run a SQL query.", {"idempotent": True}, False),
+        ("stock", None, {"idempotent": True}, False),
+        ("run_sql", "Run a SQL query.", {"idempotent": True, "risk": "medium"}, True),
+        ("run_sql", "Run a SQL query.", {}, True),
+        ("cancel", "Cancel an order.", {"idempotent": True}, True),
+    ],
+)
+async def test_a_call_whose_result_is_withheld_has_failed_if_its_options_say_that_it_reads(
+    name: str, description: str | None, options: dict[str, Any], *, acts: bool
+) -> None:
+    @tool(name=name, description=description, **options)
+    def run(query: str) -> str:
+        return "tulip"
+
+    def check(text: str) -> list[GuardrailFinding]:
+        return [GuardrailFinding("flower", 0, len(text), 1.0, "block")]
+
+    llm = ScriptedLLM(call(name, query="roses"), forever(answer("It is done.")))
+    builder = ReactiveAgents.create().with_llm(llm).with_reasoning().with_tools(run)
+    agent = builder.with_guardrails(FunctionCheck(check, stages=("tool-result",))).build()
+    result = await agent.run("Do it.")
+    observed = next(step.content for step in result.steps if step.type == "observation")
+    assert observed.endswith("The call was carried out: do not repeat it.") is acts
+    assert [*result.tool_results.values()] == [observed] * acts  # a call that failed has none
+
+
+@pytest.mark.parametrize(
     ("returned", "problem"),
     [
         (True, "it gave a bool, expected a list of GuardrailFinding"),

@@ -17,6 +17,7 @@ from reactive_agents.adapters.tools.mcp.server import Approval
 from reactive_agents.adapters.tools.signature import prefixed_name, valid_name
 from reactive_agents.core.json import Json
 from reactive_agents.core.tools import ToolDefinition
+from reactive_agents.kernel.ordered_acts import only_reads
 
 FILES = McpServer("files", command="a")
 WEB = McpServer("web", command="b")
@@ -162,6 +163,14 @@ def test_hints_become_risk(hints: ToolAnnotations | None, risk: str, idempotent:
     assert definition.requires_approval is (risk == "high")
     assert define(listed("a", annotations=hints), "always").requires_approval
     assert not define(listed("a", annotations=hints), "never").requires_approval
+
+
+def test_a_tool_that_is_trusted_to_read_only_reads_whatever_it_is_called() -> None:
+    reads = ToolAnnotations(read_only_hint=True)
+    assert only_reads(define(listed("stock", annotations=reads), "always"))
+    adds = ToolAnnotations(destructive_hint=False, idempotent_hint=True)
+    assert not only_reads(define(listed("stock", annotations=adds)))
+    assert not only_reads(define(listed("stock", annotations=reads), trust_hints=False))
 
 
 def test_hints_are_believed_of_a_trusted_server_only() -> None:
