@@ -46,6 +46,10 @@ For services, which know nothing of runs, and whose news are not part of what th
 """
 
 
+NOT_SENT = "The request was not sent."
+"""The note of an exception that cut off a model call before anything was sent."""
+
+
 class _Sentence:
     def __init__(self, template: str) -> None:
         self._template = template

@@ -16,6 +16,7 @@ from returns.future import FutureResult
 from returns.result import Failure, Result, Success
 
 from reactive_agents.core import errors, events
+from reactive_agents.core.bases import NOT_SENT
 from reactive_agents.core.errors import ServiceFailed
 from reactive_agents.core.events import ModelCallCompleted, ModelCallStarted
 from reactive_agents.core.messages import ToolCall
@@ -196,8 +197,8 @@ class MeteredLLM:
         number = self._tell_of(request)
         try:
             answer = self._checked(request, await self._asked(request))
-        except BaseException:  # cut off, by a deadline or by who cancels the run
-            self._account(request, Failure(self._cut_off(request)), started, number)
+        except BaseException as error:  # cut off, by a deadline or by who cancels the run
+            await self._account_cut_off(request, error, reservation, started, number)
             raise
         self._account(request, answer, started, number)
         if reservation is not None:
@@ -237,8 +238,8 @@ class MeteredLLM:
                     break
         except Exception as error:  # noqa: BLE001 - the service is arbitrary code of the user
             answer = self._broken(request, f"raised {type(error).__name__}: {error}")
-        except BaseException:
-            self._account(request, Failure(self._cut_off(request)), started, number)
+        except BaseException as error:
+            await self._account_cut_off(request, error, reservation, started, number)
             raise
         answer = self._checked(request, answer or self._unfinished())
         self._account(request, answer, started, number)
@@ -345,6 +346,24 @@ class MeteredLLM:
         model = request.model or self.model
         message = f"The call of {model} was cut off before it ended; it may be charged."
         return errors.ModelUnavailable(message, model, refused=(unknown_usage(model),))
+
+    async def _account_cut_off(
+        self,
+        request: ModelRequest,
+        cut_off: BaseException,
+        reservation: Held | None,
+        started: float,
+        number: int,
+    ) -> None:
+        """Count a call that was cut off, unless it waited; the rest of its reservation is then free."""
+        if NOT_SENT not in getattr(cut_off, "__notes__", ()):
+            self._account(request, Failure(self._cut_off(request)), started, number)
+            return
+        model = request.model or self.model
+        message = f"The call of {model} was cut off while it waited for its rate limit; it was not sent."
+        waited = Failure(errors.RateLimited(message, model))
+        self._account(request, waited, started, number)
+        await self._settle(reservation, waited)
 
     def _unfinished(self) -> Failure[errors.MalformedResponse]:
         message, refused = "The stream ended without its last chunk.", (unknown_usage(self.model),)

@@ -11,6 +11,7 @@ from attrs import evolve
 from returns.maybe import Maybe, Nothing, Some
 from returns.result import Failure, Result, Success
 
+from reactive_agents.core.bases import NOT_SENT
 from reactive_agents.core.errors import (
     BudgetExceeded,
     BudgetUnavailable,
@@ -211,8 +212,11 @@ async def test_what_was_reserved_of_a_run_is_free_again_where_its_caller_refuses
     assert (len(own.reserved), own.settled) == (1, {1: 0.0})
 
 
+@pytest.mark.parametrize("sent", [False, True])
 @pytest.mark.parametrize("streaming", [False, True])
-async def test_a_call_that_is_cut_off_stays_counted(streaming: bool) -> None:
+async def test_a_call_that_is_cut_off_stays_counted_unless_nothing_was_sent(
+    streaming: bool, *, sent: bool
+) -> None:
     asked = anyio.Event()
 
     class Hanging(ScriptedLLM):
@@ -221,7 +225,12 @@ async def test_a_call_that_is_cut_off_stays_counted(streaming: bool) -> None:
         @effect
         async def complete(self, request: ModelRequest) -> Result[ModelResponse, LLMErrors]:
             asked.set()
-            await anyio.sleep_forever()
+            try:
+                await anyio.sleep_forever()
+            except BaseException as cut_off:
+                if not sent:
+                    cut_off.add_note(NOT_SENT)
+                raise
             return Failure(RateLimited("Later.", "m"))
 
         async def stream(self, request: ModelRequest) -> AsyncIterator[Result[ModelChunk, LLMErrors]]:
@@ -233,9 +242,10 @@ async def test_a_call_that_is_cut_off_stays_counted(streaming: bool) -> None:
         group.start_soon(lambda: attempt(meter.complete(REQUEST)))
         await asked.wait()
         group.cancel_scope.cancel()
-    again = await attempt(metered(ScriptedLLM(price=PRICE), budget).complete(REQUEST))
-    assert isinstance(again, Failure)
-    assert isinstance(again.failure(), BudgetExceeded)
+    assert meter.models == ((unknown_usage("scripted/test"),) if sent else ())
+    again = await attempt(metered(ScriptedLLM(say("3"), price=PRICE), budget).complete(REQUEST))
+    assert isinstance(again, Failure if sent else Success)
+    assert not isinstance(again, Failure) or isinstance(again.failure(), BudgetExceeded)
 
 
 async def test_what_a_run_spent_beside_its_calls_is_entered_for_its_callers_too() -> None:

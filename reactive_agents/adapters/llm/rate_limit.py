@@ -23,7 +23,7 @@ from attrs import define, field, frozen
 
 from reactive_agents.adapters.llm.attempts import FailedAttempt
 from reactive_agents.adapters.llm.providers import key_in, provider_of, server_address
-from reactive_agents.core.bases import PUBLISH
+from reactive_agents.core.bases import NOT_SENT, PUBLISH
 from reactive_agents.core.config import ModelConfig, RateLimit
 from reactive_agents.core.events import ModelCallDelayed
 from reactive_agents.core.models import ModelRequest, ModelResponse, StreamCompleted
@@ -186,7 +186,11 @@ async def admit(
         if publish is not None:
             publish(ModelCallDelayed, request.purpose, model, kind, wait_s)
 
-    return Admission(usage, await usage.admit(limit, estimated_tokens(request), clock, tell))
+    try:
+        return Admission(usage, await usage.admit(limit, estimated_tokens(request), clock, tell))
+    except BaseException as cut_off:
+        cut_off.add_note(NOT_SENT)
+        raise
 
 
 def estimated_tokens(request: ModelRequest) -> int:

@@ -23,10 +23,10 @@ from reactive_agents.adapters.llm.rate_limit import (
 )
 from reactive_agents.core.bases import PUBLISH
 from reactive_agents.core.config import ModelConfig, RateLimit
-from reactive_agents.core.errors import DecodeError
-from reactive_agents.core.events import ModelCallDelayed
+from reactive_agents.core.errors import DecodeError, RateLimited
+from reactive_agents.core.events import ModelCallAbandoned, ModelCallDelayed
 from reactive_agents.core.messages import UserMessage
-from reactive_agents.core.models import ModelRequest
+from reactive_agents.core.models import ModelRequest, Usage
 from reactive_agents.effects import attempt
 from reactive_agents.testing import FakeClock, ScriptedLLM, say
 from tests.support.openai_server import Answer, OpenAIServer, refusal
@@ -267,6 +267,12 @@ async def test_waiting_counts_for_the_time_of_a_run() -> None:
     assert [event.wait_s for event in events if isinstance(event, ModelCallDelayed)] == [
         pytest.approx(60, abs=0.5)
     ]
+    (abandoned,) = [event for event in events if isinstance(event, ModelCallAbandoned)]
+    assert isinstance(abandoned.error, RateLimited)
+    assert abandoned.error.message.endswith(
+        "was cut off while it waited for its rate limit; it was not sent."
+    )
+    assert (abandoned.spent, result.metadata.usage) == ((), Usage())
 
 
 class Ending:
