@@ -189,9 +189,10 @@ def bridge_classes(annotation: Any, names: Mapping[str, Any], outer: tuple[type,
     """
     if isinstance(annotation, type) and _is_unknown(annotation):
         if annotation in outer:
-            raise ToolDefinitionError(
-                f"The class {annotation.__name__!r} contains itself: make it a dataclass instead."
+            known = (
+                "make it a dataclass" if attrs.has(annotation) else "import TypedDict from typing_extensions"
             )
+            raise ToolDefinitionError(f"The class {annotation.__name__!r} contains itself: {known} instead.")
         bridge = _bridge_attrs if attrs.has(annotation) else _bridge_typed_dict
         return bridge(annotation, names, (*outer, annotation))
     origin: Any = typing.get_origin(annotation) or annotation

@@ -12,6 +12,7 @@ from typing import Annotated, Any, Literal, NamedTuple, NotRequired, Optional, R
 import attrs
 import pydantic
 import pytest
+import typing_extensions
 
 from reactive_agents.adapters.tools.call_checks import convert_arguments
 from reactive_agents.adapters.tools.decorator import tool
@@ -60,6 +61,14 @@ class Route:
 @attrs.define
 class Tree:
     children: list[Tree]
+
+
+class Branch(TypedDict):
+    branches: list[Branch]
+
+
+class KnownBranch(typing_extensions.TypedDict):
+    branches: list[KnownBranch]
 
 
 class Movie(TypedDict):
@@ -291,6 +300,20 @@ def test_an_attrs_class_that_contains_itself_is_refused() -> None:
 
     with pytest.raises(ToolDefinitionError, match="'Tree' contains itself: make it a dataclass"):
         _ = climb.definition
+
+
+def test_a_typed_dict_that_contains_itself_is_refused_unless_pydantic_knows_it() -> None:
+    @tool
+    def climb(branch: Branch) -> None: ...
+
+    with pytest.raises(ToolDefinitionError, match="'Branch' contains itself: import TypedDict from"):
+        _ = climb.definition
+
+    @tool
+    def climb_known(branch: KnownBranch) -> None: ...
+
+    sent: JsonObject = {"branch": {"branches": [{"branches": []}]}}
+    assert convert_arguments("climb_known", climb_known.schema, sent).unwrap() == sent
 
 
 def test_a_default_without_json_form_is_left_out_of_the_schema() -> None:
