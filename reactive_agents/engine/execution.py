@@ -53,10 +53,9 @@ from reactive_agents.engine.hooks import LifecycleHook
 from reactive_agents.engine.lifecycle import phase_error
 from reactive_agents.engine.memory import learn_from, learns_from
 from reactive_agents.engine.pipeline import close_deps, run_pipeline
-from reactive_agents.engine.run_records import close_failed_run, publish_gaps
+from reactive_agents.engine.run_records import close_failed_run, count_left_out, publish_gaps
 from reactive_agents.engine.run_result import (
     figures_of,
-    place_of_records,
     record_sub_run,
     run_metadata,
     steps_taken,
@@ -475,12 +474,8 @@ class ExecutionEngine:
                 events.publish(TaskCompleted, cast(AgentResult, result))
             return outcome
         error = outcome.failure()
-        journal = services.journal
-        if journal is not None and (
-            isinstance(error, errors.RunCancelled) or journal.entries.may_be_left_out
-        ):
-            await journal.count_rest(place_of_records(services.ports))
         context = handle.fail(error)
+        await count_left_out(services)
         try:
             await end_turn(None, services)
             await release_content(services)

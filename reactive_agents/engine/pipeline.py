@@ -36,11 +36,10 @@ from reactive_agents.engine.execution_control import ControlRequest
 from reactive_agents.engine.guardrail import guard_output, guardrail
 from reactive_agents.engine.lifecycle import DONE, Phase, phase_error, publish_failure, run_phase
 from reactive_agents.engine.memory import bootstrap, memory_flush
-from reactive_agents.engine.run_records import CLOSING, cost_route
+from reactive_agents.engine.run_records import CLOSING, cost_route, count_left_out
 from reactive_agents.engine.run_result import (
     complete,
     partial_result,
-    place_of_records,
     task_result,
     with_reason,
 )
@@ -144,14 +143,6 @@ ANSWERING: tuple[Stage, ...] = (
     Phase("verify", verify, attrgetter("verifier"), degrades=True),
 )
 """The first six phases, which end with the verified answer. They are cancelled when the run is stopped."""
-
-
-async def count_left_out(services: EngineServices) -> Result[None, errors.RuntimeErrors]:
-    """Count the recorded calls that a run has left out, whose changes are accepted."""
-    journal = services.journal
-    if journal is not None and journal.entries.may_be_left_out:
-        await journal.count_rest(place_of_records(services.ports))
-    return DONE
 
 
 ENDING: tuple[Stage, ...] = (

@@ -151,6 +151,7 @@ class RecordedEntries(dict[str, RunEntry]):
         asked: the number of questions in each call.
         sent: how often each request was sent.
         within: the answers of models, and the requests that were cut off, by the branches around them.
+        owes: the stores that something could not be written to, each once.
     """
 
     def __init__(self, run: RecordedRun, entries: Sequence[RunEntry], *, lenient: bool = False) -> None:
@@ -172,6 +173,8 @@ class RecordedEntries(dict[str, RunEntry]):
         self.asked = Counter(map(call_of, own))
         sent = (each for each in entries if each.kind == "request" and not self.is_shared(each))
         self.sent = Counter(each.key.rstrip(_SENT) for each in sent)
+        owed = (each for each in entries if each.key.startswith(OWED) and not self.is_shared(each))
+        self.owes: dict[OwedStore, None] = dict.fromkeys(map(store_of, owed))
         self.calls_left: dict[str, RunEntry | RecordedRun] = {}
         self.within: dict[str, list[RunEntry]] = {}
         for each in entries:
@@ -179,13 +182,6 @@ class RecordedEntries(dict[str, RunEntry]):
                 for index, character in enumerate(each.key):
                     if character == "/":
                         self.within.setdefault(each.key[: index + 1], []).append(each)
-
-    @property
-    def owes(self) -> tuple[OwedStore, ...]:
-        """The stores that something could not be written to, each once."""
-        owed = [each for each in self.values() if each.key.startswith(OWED)]
-        stores: list[OwedStore] = [store_of(each) for each in owed if not self.is_shared(each)]
-        return tuple(dict.fromkeys(stores))
 
     def is_shared(self, entry: RunEntry) -> bool:
         """Return whether an entry belongs to the run that this one was forked from.
@@ -438,6 +434,7 @@ class RunJournal:
             return
         body: JsonObject = {name: encode(value) for name, value in written.items()}
         await self.keep(key, "service", body)
+        self.entries.owes[store] = None
 
     async def settle(self) -> None:
         """Wait until all entries are stored, or raise ``RunStopped``."""

@@ -28,8 +28,8 @@ from reactive_agents.core.values import replaced
 from reactive_agents.effects import attempt, effect
 from reactive_agents.engine.audit import audit
 from reactive_agents.engine.context import ExecutionContext
-from reactive_agents.engine.lifecycle import Phase, publish_failure, run_phase
-from reactive_agents.engine.run_result import spending_record
+from reactive_agents.engine.lifecycle import DONE, Phase, publish_failure, run_phase
+from reactive_agents.engine.run_result import place_of_records, spending_record
 from reactive_agents.engine.services import EngineServices
 from reactive_agents.event_loop import call_later_on_this_loop
 from reactive_agents.kernel import KernelInput, MeteredLLM
@@ -143,6 +143,19 @@ async def cost_track(
 
 MOST_WAITS = 12
 """How often ``grace_s`` may pass, while other runs are recorded, before a run gives up."""
+
+
+async def count_left_out(services: EngineServices) -> Result[None, errors.RuntimeErrors]:
+    """Count the recorded calls that an ending run has not made again, where that is no difference.
+
+    That is after its cancellation, or where its changes were accepted. They are paid for nevertheless.
+    """
+    journal = services.journal
+    was_cancelled = isinstance(services.handle.context.error, errors.RunCancelled)
+    if journal is not None and (was_cancelled or journal.entries.may_be_left_out):
+        await journal.count_rest(place_of_records(services.ports))
+    return DONE
+
 
 CLOSING: tuple[Phase, ...] = (
     Phase("cost-track", cost_track, attrgetter("cost_tracker"), degrades=True, repeatable=True),

@@ -21,10 +21,12 @@ from reactive_agents.adapters.system import SystemClock
 from reactive_agents.agent.runs import give_order
 from reactive_agents.core.events import AgentEvent, ToolCallCompleted
 from reactive_agents.core.governance import AuditEntry
-from reactive_agents.core.ids import RunId
+from reactive_agents.core.ids import AgentId, RunId, TaskId
 from reactive_agents.core.messages import UserMessage
-from reactive_agents.core.run_record import RunStatus
+from reactive_agents.core.run_record import RecordedRun, RunEntry, RunStatus
+from reactive_agents.core.tasks import Task
 from reactive_agents.effects import attempt, effect
+from reactive_agents.engine.run_journal import RecordedEntries
 from reactive_agents.testing import ScriptedLLM, answer, call
 from tests.support import contents
 from tests.support.sqlite_files import audited, sqlite_file
@@ -436,3 +438,15 @@ async def test_the_memories_of_a_fork_are_stored_beside_those_of_its_origin(tmp_
         found = " ".join(content for (content,) in file.execute("SELECT content FROM memories"))
     assert "Oslo" in found
     assert "Rome" in found
+
+
+def test_what_a_run_owes_is_known_without_reading_its_entries_again() -> None:
+    now = SystemClock().now()
+    task = Task(TaskId("t"), AgentId("a"), "Pay.", now)
+    run = RecordedRun(RunId("r"), AgentId("a"), task, origin_entries=1)
+    stores = enumerate(("memory", "sessions", "cost", "sessions"), 1)
+    entries = RecordedEntries(
+        run, [RunEntry(f"owed:{each}:{n}", "service", now, "{}", n) for n, each in stores]
+    )
+    entries.clear()
+    assert list(entries.owes) == ["sessions", "cost"]
