@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias, TypeVar, cast, overload
 
 from attrs import evolve, frozen
@@ -17,7 +17,7 @@ from reactive_agents.agent.tool_references import imported
 from reactive_agents.core.codec import abbreviated
 from reactive_agents.core.errors import InvalidConfig, ToolFailed, ToolNotApproved, root_cause
 from reactive_agents.core.messages import AssistantMessage, Message, ToolMessage
-from reactive_agents.core.results import ReasoningStep, declined_in, doubt_in
+from reactive_agents.core.results import declined_in, done_in, doubt_in
 from reactive_agents.core.run_context import RunContext, can_take, is_of_type, is_subtype, type_name
 from reactive_agents.core.tasks import TaskResult, TaskResultMetadata
 from reactive_agents.core.tools import ApprovalRule
@@ -109,7 +109,7 @@ def agent_tool(
                 result = await agent.run(task, deps=ctx.deps)
         except AgentError as error:
             doubt, cause = doubt_in(error.steps), root_cause(error.error).message
-            told = "\n".join(filter(None, (f"{cause} {doubt}".rstrip(), _done(error.steps))))
+            told = "\n".join(filter(None, (f"{cause} {doubt}".rstrip(), done_in(error.steps))))
             failed = Failure(ToolFailed(chosen, told, type(error.error).__name__))
             return ToolReport(failed, _usage(error.metadata), is_in_doubt=bool(doubt))
         answer, usage, doubt = _answer(result), _usage(result.metadata), doubt_in(result.steps)
@@ -148,15 +148,8 @@ def _answer(result: TaskResult[Any]) -> str:
     if result.status == "completed":
         return text
     kind = "" if result.status == "abstained" else f"Only a {result.status} answer."
-    told = " ".join(filter(None, (kind, result.reason, _done(result.steps))))
+    told = " ".join(filter(None, (kind, result.reason, done_in(result.steps))))
     return f"{told}\n\n{text or 'There is no text.'}"
-
-
-def _done(steps: Iterable[ReasoningStep]) -> str:
-    """Return what a run did before it ended early; empty for nothing."""
-    known = (step.metadata for step in steps)
-    tools = dict.fromkeys(each.tool_used or "" for each in known if each and each.has_effect)
-    return f"Done before it ended, and not to be repeated: {', '.join(tools)}." if tools else ""
 
 
 def _usage(figures: TaskResultMetadata | None) -> tuple[RunUsage, ...]:

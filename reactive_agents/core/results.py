@@ -158,6 +158,13 @@ def doubt_in(steps: Iterable[ReasoningStep]) -> str:
     return _doubt_of(_declines(steps)[0])
 
 
+def done_in(steps: Iterable[ReasoningStep]) -> str:
+    """Return what a run did before it ended early; empty for nothing."""
+    known = (step.metadata for step in steps)
+    tools = dict.fromkeys(each.tool_used or "" for each in known if each and each.has_effect)
+    return f"Done before it ended, and not to be repeated: {', '.join(tools)}." if tools else ""
+
+
 def replaced_in(steps: Iterable[ReasoningStep]) -> tuple[str, ...]:
     """Return the tools of calls, declined or in doubt, that later ones stand for."""
     return _declines(steps)[1]

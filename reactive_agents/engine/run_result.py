@@ -22,9 +22,9 @@ from reactive_agents.engine.memory import success_of
 from reactive_agents.engine.services import EnginePorts, EngineServices, RunHandle
 from reactive_agents.kernel import KernelState
 from reactive_agents.kernel.context_window.tool_results import tool_results
-from reactive_agents.kernel.reducers import record_actions
+from reactive_agents.kernel.reducers import new_step, record_actions
 from reactive_agents.kernel.termination import last_words
-from reactive_agents.kernel.tool_execution import call_key
+from reactive_agents.kernel.tool_execution import CUT_OFF_WITH_RUN, call_key
 from reactive_agents.reasoning.confidence import RunCourse, confidence_in
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 def steps_taken(context: ExecutionContext, services: EngineServices) -> tuple[results.ReasoningStep, ...]:
     """Return the steps of the outcome, or of all kernels when there is none.
 
-    A tool call that was cancelled with the run is among them, since it may have taken effect.
+    A tool call that was cancelled with the run is among them; it is in doubt if it may have taken effect.
     """
     if context.reasoning is not None:
         return context.reasoning.steps
@@ -51,8 +51,17 @@ def _with_calls_under_way(
     state: KernelState, handle: RunHandle, now: datetime
 ) -> Sequence[results.ReasoningStep]:
     known = (handle.interrupted_calls.get(call_key(state, index)) for index in range(len(state.pending)))
-    begun = tuple(call for call in known if call is not None)
-    return record_actions(replaced(state, pending=begun), now)
+    begun = [each for each in known if each is not None]
+    steps = record_actions(replaced(state, pending=tuple(call for call, _ in begun)), now)
+    doubts = (
+        results.StepMetadata(call.name, call.id, success=False, origin="in_doubt")
+        for call, is_in_doubt in begun
+        if is_in_doubt
+    )
+    return steps.extended(
+        new_step(state, offset, "observation", CUT_OFF_WITH_RUN, now, doubt)
+        for offset, doubt in enumerate(doubts, len(begun))
+    )
 
 
 def run_metadata(context: ExecutionContext, services: EngineServices) -> TaskResultMetadata:

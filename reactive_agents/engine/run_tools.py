@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Awaitable, Generator
+from collections.abc import Awaitable, Generator, Iterable
 from functools import partial
 from math import isnan
 from threading import Lock
@@ -18,6 +18,8 @@ from reactive_agents.core.governance import made_with
 from reactive_agents.core.json import Json, JsonObject
 from reactive_agents.core.messages import ToolCall
 from reactive_agents.core.redaction import joined_texts, redact_texts
+from reactive_agents.core.results import done_in, doubt_in
+from reactive_agents.core.tasks import SubRun
 from reactive_agents.core.tools import (
     ANSWER_TIMEOUT_S,
     ASK_USER,
@@ -29,12 +31,14 @@ from reactive_agents.core.tools import (
 from reactive_agents.core.values import replaced
 from reactive_agents.effects import BrokenContract, attempt, attempt_foreign, effect
 from reactive_agents.engine.audit import append_denial
+from reactive_agents.engine.context import CALLER
 from reactive_agents.engine.guardrail import check_text, redact_sub_runs, withheld_result
 from reactive_agents.engine.requests import request_reply
 from reactive_agents.engine.services import EngineServices
 from reactive_agents.event_loop import CallSoon
 from reactive_agents.kernel import RunEvents
 from reactive_agents.kernel.service_calls import definitions_of, is_built_in, problem_within
+from reactive_agents.kernel.tool_execution import may_have_acted
 from reactive_agents.ports import Approver, ToolService
 
 if TYPE_CHECKING:
@@ -85,7 +89,9 @@ class RunTools:
         try:
             executed = await self._execute(call, scope, noting)
         except BaseException:
-            handle.interrupted_calls[scope.call_key] = call if noting is None else noting.call
+            tool = next((each for each in self.definitions() if each.name == call.name), None)
+            made, waits = (call, False) if noting is None else (noting.call, noting.is_asking)
+            handle.interrupted_calls[scope.call_key] = made, not waits and may_have_acted(tool)
             raise
         finally:
             if report is not None:
@@ -215,6 +221,8 @@ class RunTools:
     ) -> Result[ToolResult, errors.ToolErrors]:
         if passed:
             return Failure(errors.BudgetUnavailable(passed, ""))
+        caller = CALLER.get()
+        before = 0 if caller is None else len(caller.sub_runs)
         outcome = await attempt_foreign(self._tools.execute, ToolResult, call, scope, approver)
         problem = outcome.problem if isinstance(outcome, BrokenContract) else None
         if isinstance(outcome, Success) and not is_built_in(self._tools):
@@ -223,7 +231,8 @@ class RunTools:
             service = type(self._tools).__name__
             return Failure(errors.ToolFailed(call.name, f"The tool service {service} {problem}"))
         if not isinstance(outcome, Success):
-            return outcome
+            sub_runs = () if caller is None else caller.sub_runs[before:]
+            return _late_failure(call, outcome.failure(), sub_runs) if sub_runs else outcome
         result = outcome.unwrap()
         if result.origin == "external":
             return await self._from_outside(call, scope, result.arguments)
@@ -268,17 +277,31 @@ class RunTools:
         return _redacted(value, report), ""
 
 
+def _late_failure(
+    call: ToolCall, error: errors.ToolErrors, sub_runs: Iterable[SubRun]
+) -> Result[ToolResult, errors.ToolErrors]:
+    """Return the failure of a call; one that did not end in time is in doubt if a run of it has acted."""
+    steps = [step for each in sub_runs if each.status == "failed" for step in each.steps]
+    told = " ".join(filter(None, (error.message, doubt_in(steps), done_in(steps))))
+    if told == error.message or not isinstance(error, errors.ToolTimedOut):
+        return Failure(error)
+    return Success(ToolResult(call.id, call.name, error=told, origin="in_doubt"))
+
+
 class _NotingApprover:
-    """Implements ``Approver``; ``call`` is the call as it is let run."""
+    """Implements ``Approver``; ``call`` is the call as it is let run, if ``is_asking`` is over."""
 
     def __init__(self, approver: Approver, call: ToolCall) -> None:
         self.call = call
+        self.is_asking = False
         self._approver = approver
 
     @effect
     async def decide(self, request: ApprovalRequest) -> Result[ApprovalDecision, errors.ServiceFailed]:
         """Return the decision of the other approver."""
+        self.is_asking = True
         decided = await attempt(self._approver.decide(request))
+        self.is_asking = False
         if isinstance(decided, Success) and (edited := decided.unwrap().arguments) is not None:
             self.call = self.call.edited(edited)
         return decided

@@ -287,7 +287,8 @@ class RunHandle:
         requests: number of approvals, answers and external calls that were asked for until now.
         kernel_states: the latest state of each kernel of the run, in order, by its id.
         kernel_state: the state of the current or last kernel.
-        interrupted_calls: the tool calls that were cancelled with the run, as they were made, by their keys.
+        interrupted_calls: the tool calls that were cancelled with the run, as they were made, and whether
+            they may have taken effect, by their keys.
         call_errors: errors of failed tool calls by key, until their step is recorded.
         tool_results: the results of all tool calls until now.
         failed_calls: how often in a row each tool has failed, for tools whose latest call failed.
@@ -323,7 +324,7 @@ class RunHandle:
     requests: int = 0
     kernel_states: dict[str, KernelState] = field(factory=dict)
     kernel_state: KernelState | None = None
-    interrupted_calls: dict[str, ToolCall] = field(factory=dict)
+    interrupted_calls: dict[str, tuple[ToolCall, bool]] = field(factory=dict)
     call_errors: dict[str, errors.ToolErrors] = field(factory=dict)
     tool_results: PersistentList[ToolResult] = NO_ITEMS
     failed_calls: dict[str, int] = field(factory=dict)

@@ -278,6 +278,7 @@ NO_TOOL_SERVICE = (
 )
 NO_TIME = "Not run: the time limit of the run was reached."
 CUT_OFF = "Cut off at the time limit of the run; it may have taken effect."
+CUT_OFF_WITH_RUN = "Cut off with the run; it may have taken effect."
 IN_DOUBT = (
     "It may have taken effect. Find out whether it did before making it again; where that is not possible, "
     "report it."
@@ -344,7 +345,7 @@ async def _run_call(
     match result:
         case Success(returned):
             made: ToolResult = returned
-            is_untimed = made.error and made.origin == "executed" and not made.duration_ms
+            is_untimed = made.error and made.origin in ("executed", "in_doubt") and not made.duration_ms
             return evolve(made, duration_ms=elapsed_ms) if is_untimed else made
     if result is None:
         error, is_late = CUT_OFF, True
@@ -358,13 +359,13 @@ async def _run_call(
         if isinstance(failure, errors.ToolNotApproved):
             return ToolResult(call.id, call.name, error=error, duration_ms=elapsed_ms, origin="declined")
         is_late = isinstance(failure, errors.ToolTimedOut) and failure.timeout_s > 0
-    if is_late and _may_have_acted(context.toolset.definition(call.name)):
+    if is_late and may_have_acted(context.toolset.definition(call.name)):
         error = error if error == CUT_OFF else f"{error} {IN_DOUBT}"
         return ToolResult(call.id, call.name, error=error, duration_ms=elapsed_ms, origin="in_doubt")
     return ToolResult(call.id, call.name, error=error, duration_ms=elapsed_ms)
 
 
-def _may_have_acted(tool: ToolDefinition | None) -> bool:
+def may_have_acted(tool: ToolDefinition | None) -> bool:
     """Return whether a call that did not end in time may have taken effect.
 
     Not that of a tool described as a look-up: those of an MCP server have a risk also where they only read.

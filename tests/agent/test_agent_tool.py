@@ -23,6 +23,7 @@ from reactive_agents.core.errors import LLMErrors, ModelUnavailable
 from reactive_agents.core.events import ModelCallCompleted, TaskFailed
 from reactive_agents.core.governance import ApprovalRequest
 from reactive_agents.core.models import ModelRequest, ModelResponse, TokenPrice
+from reactive_agents.core.tools import Risk
 from reactive_agents.effects import attempt, effect
 from reactive_agents.engine.context import MOST_NESTED_RUNS
 from reactive_agents.testing import (
@@ -39,6 +40,7 @@ from reactive_agents.testing import (
     say,
 )
 from tests.support.sqlite_files import sqlite_file
+from tests.support.virtual_time import in_virtual_time
 
 pytestmark = pytest.mark.anyio
 
@@ -186,6 +188,41 @@ async def test_an_agent_that_takes_too_long_is_cancelled() -> None:
     result = await caller(asking(LATE), inner, timeout_s=0.05).run("Find my keys.")
     assert "did not end within 0.05 seconds" in result.steps[1].content
     assert inner.running() == ()
+
+
+@pytest.mark.parametrize(
+    ("risk", "hangs", "told"),
+    [
+        ("medium", False, " Done before it ended, and not to be repeated: send."),
+        (
+            "medium",
+            True,
+            " The call of send is in doubt: its result is not known, and it may have taken effect.",
+        ),
+        ("low", False, ""),
+        ("low", True, ""),
+    ],
+)
+@in_virtual_time
+async def test_an_agent_that_acted_before_its_time_was_up_is_not_to_be_called_again(
+    risk: Risk, hangs: bool, told: str
+) -> None:
+    @tool(risk=risk)
+    async def send(to: str) -> str:
+        """Send a mail."""
+        await anyio.sleep(30 if hangs else 0)
+        return "sent"
+
+    model = ScriptedLLM(call("send", to="Ada"), answer("Sent.", delay=30))
+    builder = ReactiveAgents.create().with_name("clerk").with_llm(model).with_reasoning().with_tools(send)
+    clerk = agent_tool(builder.build(), timeout_s=5)
+    llm = ScriptedLLM(call("clerk", task="Mail Ada."), forever(answer("Ada has the mail.")))
+    lead = ReactiveAgents.create().with_llm(llm).with_reasoning().with_tools(clerk).build()
+    result = await lead.run("Have the clerk mail Ada.")
+    ended_by = "in_doubt" if told else "failed_call"
+    assert (result.status, result.metadata.terminated_by) == ("partial", ended_by)
+    assert result.steps[1].content == f"The tool 'clerk' did not end within 5 seconds.{told}"
+    assert any("Call it again" in each.content for each in result.steps) is not bool(told)
 
 
 class Endless(ScriptedLLM):

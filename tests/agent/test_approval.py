@@ -21,6 +21,7 @@ from reactive_agents.core.events import (
     ApprovalDecided,
     ApprovalRequested,
     FinalAnswerProduced,
+    TaskFailed,
     ToolCallCompleted,
     VerificationActed,
 )
@@ -234,9 +235,12 @@ async def test_a_request_that_the_deadline_of_the_run_ends_is_a_denial_on_record
 async def test_a_request_of_a_cancelled_run_is_decided_too() -> None:
     agent = build(script())
     decisions: list[ApprovalDecided] = []
+    steps: list[str] = []
     async for event in agent.stream("Wipe sda."):
         if isinstance(event, ApprovalRequested):
             agent.cancel(TaskId(event.task_id)).unwrap()
+        if isinstance(event, TaskFailed):
+            steps += [step.type for step in event.steps]
         if isinstance(event, ApprovalDecided):
             decisions.append(event)
     (decided,) = decisions
@@ -245,6 +249,7 @@ async def test_a_request_of_a_cancelled_run_is_decided_too() -> None:
         "the run was interrupted before the call could be approved.",
     )
     assert wiped == []
+    assert steps == ["action"]  # which is not in doubt
 
 
 @pytest.mark.parametrize("at_once", [True, False])

@@ -220,7 +220,10 @@ async def test_a_run_that_is_stopped_during_the_edited_call_has_it_among_its_ste
     async with anyio.create_task_group() as group:
         group.start_soon(stop)
         result = await agent.run(task)
-    assert [json.loads(each.content)["arguments"] for each in result.steps] == [{"to": "ann"}]
+    made, doubt = result.steps
+    assert json.loads(made.content)["arguments"] == {"to": "ann"}
+    assert doubt.is_declined_or_in_doubt
+    assert doubt.content == "Cut off with the run; it may have taken effect."
 
 
 async def test_an_external_call_is_executed_with_the_edited_arguments() -> None:
