@@ -445,6 +445,44 @@ async def _paid(run: WorkflowRun, task: str) -> str:
     return "paid"
 
 
+async def _handles_a_failed_group() -> None:
+    """Leaves the task counted as cancelled before Python 3.13."""
+    with pytest.raises(ExceptionGroup):
+        async with asyncio.TaskGroup() as group:
+            group.create_task(_raises(cast(Any, None)))
+
+
+async def test_what_is_raised_after_a_failed_group_was_handled_is_an_error_of_the_function() -> None:
+    async def order(run: WorkflowRun, task: str) -> str:
+        await _handles_a_failed_group()
+        await run.call("price", product="?")
+        return "paid"
+
+    with pytest.raises(AgentError, match=r"^The workflow order failed: price: .*no such product"):
+        await shop(order).build().run("x")
+
+    async def part(run: WorkflowRun) -> str:
+        await _handles_a_failed_group()
+        return cast(str, await run.call("price", product="?"))
+
+    async def gathered(run: WorkflowRun, task: str) -> str:
+        failed, found = await run.gather(part(run), run.call("price", product="abc"), return_exceptions=True)
+        return f"{type(failed).__name__}, {found}"
+
+    assert (await shop(gathered).build().run("x")).output == "CallFailed, 3"
+
+
+async def test_what_a_function_raises_as_it_is_cut_off_at_the_time_limit_does_not_fail_the_run() -> None:
+    async def order(run: WorkflowRun, task: str) -> str:
+        try:
+            await anyio.sleep_forever()
+        finally:
+            raise ValueError("there is nothing to close")
+
+    result = await shop(order).with_timeout(0.05).build().run("x")
+    assert (result.status, result.metadata.terminated_by) == ("partial", "deadline")
+
+
 async def test_parts_of_several_kinds_are_named_and_fail_the_run() -> None:
     async def fails_as_it_ends(run: WorkflowRun) -> None:
         try:

@@ -41,7 +41,7 @@ from reactive_agents.core.results import (
 from reactive_agents.core.run_context import NO_REPORT, Deps, RunContext
 from reactive_agents.core.settings import NO_NEEDS
 from reactive_agents.core.tools import CallOrigin, ToolResult
-from reactive_agents.effects import BRANCH, Effect, attempt, effect, is_cancelled
+from reactive_agents.effects import BRANCH, Effect, attempt, effect
 from reactive_agents.event_loop import CallSoon, calls_on_this_loop
 from reactive_agents.kernel import KernelContext, KernelState, Stop, ThoughtKernel
 from reactive_agents.kernel.context_window.tool_results import tool_results
@@ -422,9 +422,7 @@ async def _beside(call: Awaitable[_T], path: tuple[int, ...]) -> Result[_T, Exce
     token = _PLACE.set(_Place(path))
     try:
         return Success(await call)
-    except Exception as error:
-        if is_cancelled():
-            raise
+    except Exception as error:  # noqa: BLE001 - raised, or returned, by gather
         return Failure(error)
     finally:
         _PLACE.reset(token)
@@ -480,9 +478,7 @@ async def _end_of(name: str, workflow: Workflow, run: WorkflowRun[Any]) -> Stop:
         if left:
             raise RuntimeError(f"it returned while calls were under way, which it has to await: {left}")
         run.end()
-    except (Exception, BaseExceptionGroup) as raised:
-        if is_cancelled():
-            raise
+    except (Exception, BaseExceptionGroup) as raised:  # noqa: BLE001 - the function is the user's code
         causes = [*_causes(raised)]
         outside = next((each for each in causes if not isinstance(each, Exception)), None)
         if outside is not None:
