@@ -174,7 +174,7 @@ class RecordedEntries(dict[str, RunEntry]):
         sent = (each for each in entries if each.kind == "request" and not self.is_shared(each))
         self.sent = Counter(each.key.rstrip(_SENT) for each in sent)
         owed = (each for each in entries if each.key.startswith(OWED) and not self.is_shared(each))
-        self.owes: dict[OwedStore, None] = dict.fromkeys(map(store_of, owed))
+        self.owes: dict[OwedStore, None] = {store_of(each): None for each in owed}
         self.calls_left: dict[str, RunEntry | RecordedRun] = {}
         self.within: dict[str, list[RunEntry]] = {}
         for each in entries:
