@@ -151,8 +151,9 @@ async def count_left_out(services: EngineServices) -> Result[None, errors.Runtim
     That is after its cancellation, or where its changes were accepted. They are paid for nevertheless.
     """
     journal = services.journal
-    was_cancelled = isinstance(services.handle.context.error, errors.RunCancelled)
-    if journal is not None and (was_cancelled or journal.entries.may_be_left_out):
+    if journal is not None and (
+        journal.entries.may_be_left_out or isinstance(services.handle.context.error, errors.RunCancelled)
+    ):
         await journal.count_rest(place_of_records(services.ports))
     return DONE
 
