@@ -146,9 +146,9 @@ MOST_WAITS = 12
 
 
 async def count_left_out(services: EngineServices) -> Result[None, errors.RuntimeErrors]:
-    """Count the recorded calls that an ending run has not made again, where that is no difference.
+    """Count the recorded calls that an ending run may leave out, and has not made again.
 
-    That is after its cancellation, or where its changes were accepted. They are paid for nevertheless.
+    It may where its changes were accepted, and after its cancellation.
     """
     journal = services.journal
     if journal is not None and (

@@ -280,7 +280,7 @@ class RunTools:
 def _late_failure(
     call: ToolCall, error: errors.ToolErrors, sub_runs: Iterable[SubRun]
 ) -> Result[ToolResult, errors.ToolErrors]:
-    """Return the failure of a call; one that did not end in time is in doubt if a run of it has acted."""
+    """Return a failure, in doubt if the call was late and its run has acted."""
     steps = [step for each in sub_runs if each.status == "failed" for step in each.steps]
     told = " ".join(filter(None, (error.message, doubt_in(steps), done_in(steps))))
     if told == error.message or not isinstance(error, errors.ToolTimedOut):
@@ -289,7 +289,11 @@ def _late_failure(
 
 
 class _NotingApprover:
-    """Implements ``Approver``; ``call`` is the call as it is let run, if ``is_asking`` is over."""
+    """Implements ``Approver``; ``call`` is the call as it is let run.
+
+    Attributes:
+        is_asking: whether there is no decision yet.
+    """
 
     def __init__(self, approver: Approver, call: ToolCall) -> None:
         self.call = call

@@ -355,7 +355,7 @@ class MeteredLLM:
         started: float,
         number: int,
     ) -> None:
-        """Count a call that was cut off, unless it waited; the rest of its reservation is then free."""
+        """Count a call that was cut off; one that was not sent frees its reservation."""
         if NOT_SENT not in getattr(cut_off, "__notes__", ()):
             self._account(request, Failure(self._cut_off(request)), started, number)
             return

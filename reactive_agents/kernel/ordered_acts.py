@@ -807,9 +807,10 @@ def only_looks(tool: ToolDefinition) -> bool:
 
 
 def only_reads(tool: ToolDefinition) -> bool:
-    """Return whether a tool only looks up, as it is described, or by its options and no word of an act.
+    """Return whether a tool only looks up, by its description or its options.
 
-    A tool of an MCP server that is trusted to read only has these options.
+    These options, idempotent with a low risk, are those of an MCP tool that is trusted to read only. They do
+    not count where a word names an act.
     """
     return only_looks(tool) or (tool.idempotent and not has_side_effects(tool) and not _acts_of(tool))
 
