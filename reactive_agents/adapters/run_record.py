@@ -499,7 +499,7 @@ class SqliteRunRecord:
     async def settle(self, run_id: RunId, holder: str) -> Result[RunOrder | None, RecordErrors]:
         """Write added entries; return the order to the run, if it is known."""
         held = self._leases.get(holder)
-        return _LATER if held is None else await self._write(run_id, holder, held)
+        return _LATER if held is None else await self._write(run_id, holder, held, checks=True)
 
     def _begin(self, run_id: RunId, holder: str, held: _Held) -> bool:
         """Send waiting entries to a server, without waiting; ``False`` if impossible."""
@@ -544,8 +544,14 @@ class SqliteRunRecord:
 
             spawn_on_this_loop(write)
 
-    async def _write(self, run_id: RunId, holder: str, held: _Held) -> Result[RunOrder | None, RecordErrors]:
-        """Write all waiting entries, also of concurrent calls, in one transaction."""
+    async def _write(
+        self, run_id: RunId, holder: str, held: _Held, *, checks: bool = False
+    ) -> Result[RunOrder | None, RecordErrors]:
+        """Write all waiting entries, also of concurrent calls, in one transaction.
+
+        Args:
+            checks: whether to look whose the run is, even if nothing is written.
+        """
         if held.writing.locked():
             await held.writing.acquire()
         else:
@@ -560,7 +566,7 @@ class SqliteRunRecord:
             losses = self._losses
             again = held.is_unsure or held.losses != losses
             batch, durable = held.waiting, held.is_durable or again
-            if not batch and not again:
+            if not batch and not again and not (checks and settled == _LATER):
                 return settled
             held.waiting, held.is_durable = [], False
             entries = (*held.recent_entries, *batch) if again else batch
@@ -588,7 +594,7 @@ class SqliteRunRecord:
         self, run_id: RunId, holder: str, entries: Sequence[RunEntry], *, durable: bool, again: bool
     ) -> Result[RunOrder | None, RecordFailed]:
         """Add entries in a transaction; ``again``: some of them may be stored already."""
-        if self._server is not None and not again:
+        if self._server is not None and entries and not again:
             called = _on_server(holder, entries)
             row = await self._server.returning("append", *called, of=run_id, soon=not durable)
             return row.map(lambda found: None if found is None else found[0])

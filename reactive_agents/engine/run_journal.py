@@ -438,10 +438,12 @@ class RunJournal:
 
     async def settle(self) -> None:
         """Wait until all entries are stored, or raise ``RunStopped``."""
+        if self.record is not None and self._begun_writes != self._settled_writes:
+            await self._settle_all(self.record)
+
+    async def _settle_all(self, record: RunRecord) -> None:
         begun = self._begun_writes
-        if self.record is None or begun == self._settled_writes:
-            return
-        settled = await ask_record(self.record, RunRecord.settle, None, self.run_id, self.holder)
+        settled = await ask_record(record, RunRecord.settle, None, self.run_id, self.holder)
         order = recorded(self.run_id, settled)
         self._settled_writes = max(begun, self._settled_writes)
         if order is not None:
@@ -861,6 +863,7 @@ class RunJournal:
             outcome: list[Result[_A, errors.ServiceFailed]] = []
             async with self._answered(key):
                 outcome.append(await live())
+            await self._settle_all(self.record)  # fails if the run was taken over during the wait
             if outcome and not isinstance(outcome[0], Success):
                 return outcome[0]
             if outcome:

@@ -359,12 +359,13 @@ async def test_each_time_of_a_schedule_has_one_run(opened: Open) -> None:
 
 
 def batches_of(record: SqliteRunRecord, monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
-    """Return the keys of the entries that each transaction adds from now on."""
+    """Return the keys of the entries that each transaction adds from now on, if it adds any."""
     batches: list[list[str]] = []
     append, begin = record._append, record._begin
 
     async def noted(*args: Any, **options: Any) -> Any:
-        batches.append([each.key for each in args[2]])
+        keys = [each.key for each in args[2]]
+        batches.extend([keys] * bool(keys))
         return await append(*args, **options)
 
     def sent(run_id: RunId, holder: str, held: Any) -> bool:
@@ -486,8 +487,10 @@ async def test_a_run_that_was_taken_over_begins_no_call_that_another_one_would_h
     one, two, run_id = opened(clock), opened(clock), RunId("a")
     await add(one, queued("a"))
     holder = (await claim(one, "a")).holder
+    assert await attempt(one.settle(run_id, holder)) == Success("")
     clock.advance(LEASE_S + 1)
     assert (await claim(two, "a")).state == "taken"
+    assert await attempt(one.settle(run_id, holder)) == Failure(LeaseLost(run_id))
     ended: list[Any] = []
 
     async def append(key: str) -> None:

@@ -37,9 +37,11 @@ from reactive_agents.agent.queue_worker import queued_run
 from reactive_agents.containers import LateOverrideError
 from reactive_agents.core.errors import (
     InvalidConfig,
+    LeaseLost,
     LLMErrors,
     RecordFailed,
     RunCancelled,
+    RunInterrupted,
     RunRefused,
     ServiceMissing,
 )
@@ -329,6 +331,43 @@ async def test_a_stop_that_was_entered_before_a_crash_is_in_the_audit_log_once(t
         file.execute("UPDATE runs SET holder = '', lease_until_us = 0")
     await described(killed).runs.resume("r1")
     assert audited(killed / "audit.db") == ["start", "stop", "run"]
+
+
+@pytest.mark.parametrize("place", ["here", "elsewhere"])
+async def test_a_run_that_was_taken_over_while_a_person_decided_does_nothing_with_the_decision(
+    tmp_path: Path, place: str
+) -> None:
+    """The process that has it now enters and records it, once; one here may only be that no one answered."""
+    work, path = Work(), tmp_path / "r.db"
+    described = ReactiveAgents.create().with_llm(ScriptedLLM(call("step", number=1))).with_reasoning()
+    described = described.with_tools(tool(requires_approval=True)(work.step)).with_approval()
+    running = described.with_audit(tmp_path / "audit.db").with_durability(path, recover=False).build()
+    ended: list[AgentError] = []
+
+    async def run() -> None:
+        with pytest.raises(AgentError) as raised:
+            await running.run("Do it.", run_id="r1")
+        ended.append(raised.value)
+
+    async with anyio.create_task_group() as group:
+        group.start_soon(run)
+        await until(lambda: running.pending_approvals())
+        decided = (
+            "INSERT INTO run_entries SELECT id, 99, 't1/q1?=', 'answer', 0, '{\"approved\": true}' FROM runs;"
+        )
+        with sqlite_file(path) as file:
+            taken = "UPDATE runs SET holder = 'another';"
+            file.executescript(f"BEGIN; {taken} {decided if place == 'elsewhere' else ''} COMMIT")
+        (request,) = running.pending_approvals()
+        if place == "here":
+            running.approve(request.run_id, request.approval_id).unwrap()
+    assert isinstance(ended[0].error, RunInterrupted)
+    assert isinstance(ended[0].error.cause, LeaseLost)
+    assert audited(tmp_path / "audit.db") == ["start", "request"]
+    with sqlite_file(path) as file:
+        answers = file.execute("SELECT count(*) FROM run_entries WHERE kind = 'answer'").fetchone()
+    assert answers == (0 if place == "here" else 1,)
+    assert not work.begun.is_set()
 
 
 async def test_a_run_that_was_handed_over_is_stopped_from_another_process_with_the_reason(
