@@ -11,6 +11,7 @@ import json
 import logging
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
+from contextvars import Context
 from datetime import datetime, timedelta
 from functools import partial
 from pathlib import Path
@@ -321,7 +322,10 @@ class Runs(Generic[R]):
             _log.log(level, told, queue, error)
 
     def start_worker(self, queue: str | None, deps: Any = None) -> None:
-        """Run a queue, or the interrupted runs, beside the program until it is closed."""
+        """Run a queue, or the interrupted runs, beside the program until it is closed.
+
+        Where a tool starts it, its runs are none of the run that called the tool.
+        """
         worker = _Beside(queue)
         self._workers.append(worker)
 
@@ -338,7 +342,7 @@ class Runs(Generic[R]):
                 worker.done.set()
                 self._forget(worker)  # it needs a successor
 
-        spawn_on_this_loop(work)
+        Context().run(spawn_on_this_loop, work)
 
     async def stop_workers(self, *, leaving: bool = False) -> None:
         """Interrupt the runs of this object's workers, so that others can continue them.

@@ -362,7 +362,7 @@ class _DurableRun:
             await journal.flush()  # a run that has ended is not run again, so its log must be complete
             recorded(run_id, await _ended(record, journal, status, text))
             ended = True
-            for sub_run, other in journal.elsewhere.items():  # the record has ended its own
+            for sub_run, other in [*journal.elsewhere.items()]:  # the record has ended its own
                 found = await ask_record(other, RunRecord.find, None, sub_run)
                 known = found.value_or(None)
                 if known is not None and not known.is_held:

@@ -1046,6 +1046,23 @@ async def test_a_submitted_run_is_done_by_the_agent_itself(tmp_path: Path) -> No
         assert (await one.runs.wait(run_id)).output == "Hello there."
 
 
+async def test_a_run_that_a_tool_submits_is_none_of_the_run_that_called_the_tool(tmp_path: Path) -> None:
+    clerk = ReactiveAgents.create().with_name("clerk").with_llm(ScriptedLLM(say("Filed.")))
+    filing = clerk.with_durability(tmp_path / "r.db").build()
+
+    async def file(text: str) -> str:
+        """File a text."""
+        return (await filing.runs.wait(await filing.submit(text, run_id="r2"))).output or ""
+
+    desk = ReactiveAgents.create().with_llm(ScriptedLLM(call("file", text="A."), answer("It is filed.")))
+    one = desk.with_reasoning().with_tools(file).with_durability(tmp_path / "r.db", recover=False).build()
+    async with filing:
+        result = await one.run("File it.", run_id="r1", user="ada")
+    assert result.tool_results == {"file-1": "Filed."}
+    assert result.sub_runs == ()
+    assert result.metadata.model_calls == 2
+
+
 async def test_ended_runs_are_pruned_and_others_stay(tmp_path: Path) -> None:
     work = Work()
     one = agent(tmp_path / "r.db", ScriptedLLM(answer("Hello there.")), work.step)
@@ -1478,6 +1495,48 @@ async def test_a_sub_run_that_a_tool_began_in_the_background_outlives_its_caller
     go_on.set()
     assert (await outcomes[0]).output == "It is done."
     assert (await one.runs.find("background")).state == "completed"
+
+
+async def test_runs_in_the_background_that_end_while_their_caller_ends_do_not_fail_it(tmp_path: Path) -> None:
+    begun, clerks, outcomes = asyncio.Event(), tmp_path / "clerks.db", list["asyncio.Task[Any]"]()
+
+    class Record(SqliteRunRecord):
+        @effect
+        async def find(self, run_id: RunId) -> Any:
+            found = await attempt(super().find(run_id))
+            if outcomes and is_over:  # as asked by the end of the caller
+                go_on.set()
+                await asyncio.wait(outcomes)
+            return found
+
+    is_over, go_on = False, asyncio.Event()
+
+    @tool
+    async def work() -> str:
+        """Work for long."""
+        begun.set()
+        await go_on.wait()
+        return "worked"
+
+    clerk = agent(clerks, ScriptedLLM(call("work"), say("It is done.")), work)
+    clerk.container.memory.record.override(Object(Record(clerks, clock=SystemClock())))
+
+    @tool
+    async def start() -> str:
+        """Begin the work in the background."""
+
+        async def run() -> Any:
+            return await clerk.run("Work.", run_id="background")
+
+        outcomes.append(asyncio.create_task(run()))
+        await begun.wait()
+        nonlocal is_over
+        is_over = True
+        return "begun"
+
+    one = agent(tmp_path / "r.db", ScriptedLLM(call("start"), say("It is under way.")), start)
+    assert (await one.run("Do it.")).output == "It is under way."
+    assert (await outcomes[0]).output == "It is done."
 
 
 # --- dependencies, which no record has -------------------------------------------------------------------
