@@ -573,7 +573,7 @@ class RunJournal:
                     self.account.add(result.usage)
                 if result is None or result.origin in TRIED:
                     self.account.count_calls(1)
-                await self._take_in(body)
+                await self._take_in(body, is_shared=False)
             elif entry.kind in ("model", "request"):
                 self.account.add(self.entries.spent_by(entry))
 
@@ -630,7 +630,7 @@ class RunJournal:
             body = self.entries.body_of(known)
             if "doubt" in body:  # its process may have died before publishing this
                 self._publish_doubt(key, made, body["doubt"])
-            await self._take_in(body)
+            await self._take_in(body, is_shared=self.entries.is_shared(known))
             recorded = outcome_in(body, "result", ToolResult, errors.ToolErrors)
             return recorded.map(lambda result: evolve(result, call_id=made.call.id)), True
         if self.record is None:
@@ -744,26 +744,33 @@ class RunJournal:
                 return {"sub_runs": encode(tuple(sub_runs), tuple[SubRun, ...])}
         return {"runs": [*begun]}
 
-    async def _take_in(self, body: Mapping[str, Any]) -> None:
-        """Add the sub-runs of a recorded call to the run."""
-        caller, record = CALLER.get(), self.record or self.reader
-        if caller is None or record is None:
+    async def _take_in(self, body: Mapping[str, Any], *, is_shared: bool) -> None:
+        """Add the sub-runs of a recorded call to the run, with what they used if the result does not have it.
+
+        Args:
+            is_shared: whether the call was paid for by the run that this one was forked from.
+        """
+        record, sub_runs = self.record or self.reader, list[SubRun]()
+        if record is None:
             return
         for run_id in body.get("runs", ()):
             found = await attempt(record.find(RunId(run_id)))
             run = found.value_or(None)
             if run is not None and run.result:
-                self._know(caller, ended_runs(run, self.run_id, run.agent_id))
+                sub_runs += ended_runs(run, self.run_id, run.agent_id)
         if "sub_runs" in body:
-            self._know(caller, decoded(body["sub_runs"], tuple[SubRun, ...]))
+            sub_runs += decoded(body["sub_runs"], tuple[SubRun, ...])
+        own = [each.metadata for each in sub_runs if each.parent_run_id == self.run_id]
+        if self.account is not None and not is_shared and not body.get("result", {}).get("usage"):
+            for figures in own:
+                self.account.add(figures.models)
+        caller = CALLER.get()
+        if caller is None:
+            return
+        caller.account.count_calls(sum(figures.tool_calls for figures in own))
         recorded = body.get("spent", {}).items()
-        caller.take_in((), {place: decoded(parts, tuple[RunUsage, ...]) for place, parts in recorded})
-
-    def _know(self, caller: Caller, sub_runs: Sequence[SubRun]) -> None:
-        """Add sub-runs that ended before, and their tool calls."""
-        caller.take_in(sub_runs, {})
-        own = (each.metadata.tool_calls for each in sub_runs if each.parent_run_id == self.run_id)
-        caller.account.count_calls(sum(own))
+        spent = {place: decoded(parts, tuple[RunUsage, ...]) for place, parts in recorded}
+        caller.take_in(sub_runs, spent)
 
     def derived_id(self, kind: str, seed: str) -> str:
         """Return the next id of a kind in the branch, with the time of the run's start."""

@@ -9,7 +9,7 @@ import sqlite3
 import sys
 import threading
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import aclosing, closing, suppress
 from functools import partial
 from importlib.metadata import version
@@ -1258,10 +1258,22 @@ async def test_an_audit_entry_that_was_written_as_the_process_ended_is_there_onc
     assert [each["action"] for each in bodies] == ["start", "run"]
 
 
+def running(one: ReactiveAgent) -> Any:
+    """A tool of a program that gives a task to an agent."""
+
+    @tool(idempotent=True, name="payer")
+    async def give(task: str) -> str:
+        """Give a task to the payer."""
+        return (await one.run(task)).output or ""
+
+    return give
+
+
+@pytest.mark.parametrize("as_tool", [agent_tool, running])
 @pytest.mark.parametrize("hangs_at", ["t1=", "m2", "t2="])
 @pytest.mark.parametrize("hands_over", [False, True])
 async def test_what_other_agents_spent_is_counted_once_over_restarts(
-    tmp_path: Path, hands_over: bool, hangs_at: str
+    tmp_path: Path, hands_over: bool, hangs_at: str, as_tool: Callable[[ReactiveAgent], Any]
 ) -> None:
     """Whether their runs ended before the crash, or their result is recorded."""
 
@@ -1269,7 +1281,7 @@ async def test_what_other_agents_spent_is_counted_once_over_restarts(
         payer = ReactiveAgents.create().with_name("payer").with_llm(ScriptedLLM(*inner)).with_reasoning()
         paying = payer.with_tools(tool(idempotent=True)(Bank().pay)).with_cost(folder / "cost.db").build()
         clerk = ReactiveAgents.create().with_llm(ScriptedLLM(*outer)).with_reasoning()
-        clerk = clerk.with_tools(agent_tool(paying), tool(idempotent=True)(Bank().pay))
+        clerk = clerk.with_tools(as_tool(paying), tool(idempotent=True)(Bank().pay))
         if hands_over:
             clerk = clerk.with_handoffs(handoff(paying))
         clerk = clerk.with_cost(folder / "cost.db").with_audit(folder / "audit.db")
@@ -1314,15 +1326,16 @@ async def test_what_other_agents_spent_is_counted_once_over_restarts(
     assert len(whole.sub_runs) == 1 + hands_over
 
 
+@pytest.mark.parametrize("as_tool", [agent_tool, running])
 @pytest.mark.parametrize("waits", [False, True])
 async def test_what_a_run_spent_whose_process_is_gone_is_counted_when_it_is_cancelled(
-    tmp_path: Path, waits: bool
+    tmp_path: Path, waits: bool, as_tool: Callable[[ReactiveAgent], Any]
 ) -> None:
     bank = Bank(hangs_at=0 if waits else 3)
 
     def described(*turns: Any, inner: Sequence[Any] = ()) -> ReactiveAgent:
         payer = ReactiveAgents.create().with_name("payer").with_llm(ScriptedLLM(*inner)).with_reasoning()
-        paying = agent_tool(payer.with_tools(tool(bank.pay)).build())
+        paying = as_tool(payer.with_tools(tool(bank.pay)).build())
         pay = tool(requires_approval=waits)(bank.pay)
         clerk = ReactiveAgents.create().with_llm(ScriptedLLM(*turns)).with_reasoning().with_tools(paying, pay)
         clerk = clerk.with_approval(timeout_s=60) if waits else clerk
