@@ -117,6 +117,32 @@ def test_an_answer_that_insists_stands_where_the_tool_has_worked() -> None:
     assert (result.status, len(llm.requests)) == ("completed", 4)
 
 
+@pytest.mark.parametrize(
+    ("said", "status", "requests"),
+    [
+        ("Oslo and Rome have 21 degrees; the station of Lima is down.", "completed", 3),
+        ("Oslo and Rome have 21 degrees. Data of Lima is not available.", "completed", 3),
+        ("Oslo, Lima and Rome have 21 degrees.", "partial", 5),
+        ("Oslo and Rome have 21 degrees.", "partial", 5),
+    ],
+)
+def test_an_answer_stands_that_says_twice_which_of_the_required_calls_failed(
+    said: str, status: str, requests: int
+) -> None:
+    @tool
+    def weather(city: str) -> str:
+        """Get the weather of a city."""
+        if city == "Lima":
+            raise ConnectionError("the weather station is down")
+        return f"{city}: 21 degrees"
+
+    cities = ("Oslo", "Lima", "Rome")
+    llm = ScriptedLLM(calls(*(call("weather", city=each) for each in cities)), *[answer(said)] * 9)
+    agent = ReactiveAgents.create().with_llm(llm).with_tools(weather).with_reasoning().build()
+    result = agent.run_sync("What is the weather in Oslo, Lima and Rome?")
+    assert (result.status, len(llm.requests)) == (status, requests)
+
+
 @pytest.mark.parametrize("turn", [say("no idea"), fail(ModelUnavailable("down", "m"))])
 def test_the_rules_stand_in_for_a_model_that_gives_no_verdict(turn: object) -> None:
     llm = ScriptedLLM(turn, call("web-search", query="XRP"), say("1 dollar."))  # type: ignore[arg-type]

@@ -452,7 +452,7 @@ def _failure_about(text: str, state: KernelState, context: KernelContext) -> Rea
     known = "\n".join((_seen(state, context).given, *results_of(state))).casefold()
     for call in state.steps:
         failure = failed.get(call.metadata.call_id) if call.type == "action" and call.metadata else None
-        given = _texts_given(call.content) if failure is not None else ()
+        given = texts_given(call.content) if failure is not None else ()
         if any(clauses.names(text, each) and each.casefold() not in known for each in given):
             return failure
     return None
@@ -828,10 +828,10 @@ def _texts_asked(call: str, tools: Mapping[str, ToolDefinition]) -> tuple[str, .
     if definition is None or has_side_effects(definition):
         return ()
     numbers = (str(each) for each in _arguments_of(call) if type(each) is int and each >= _LEAST_IDENTIFIER)
-    return (*_texts_given(call), *numbers)
+    return (*texts_given(call), *numbers)
 
 
-def _texts_given(call: str) -> tuple[str, ...]:
+def texts_given(call: str) -> tuple[str, ...]:
     """Return the texts among the arguments of a call."""
     return tuple(each for each in _arguments_of(call) if isinstance(each, str))
 

@@ -12,8 +12,9 @@ import re
 from collections.abc import Iterable
 from typing import Final
 
+from reactive_agents.core.ids import CallId
 from reactive_agents.core.languages import alternatives
-from reactive_agents.core.results import failures_in
+from reactive_agents.core.results import ReasoningStep, failures_in
 from reactive_agents.core.values import lazy_pattern
 from reactive_agents.kernel import answer_check, clauses, evidence
 from reactive_agents.kernel.announcements import denies
@@ -39,6 +40,7 @@ from reactive_agents.kernel.open_requirements import (
     requirements_of,
     still_to_gather,
 )
+from reactive_agents.kernel.policies.answers import texts_given
 from reactive_agents.kernel.policies.limits import IDLE_TURNS, results_of, turns_left
 from reactive_agents.kernel.state import KernelState, Proposal
 from reactive_agents.kernel.termination import last_words
@@ -307,8 +309,30 @@ def _is_insisted(state: KernelState, context: KernelContext, now: OpenRequiremen
             return True  # another tool did it, such as an agent or a shell
         if all(each is not None and was_done_before(text, each, results_of(state)) for each in tools):
             return True  # "It was cancelled on 2 May"
-    done = sum(done for _, done in now.open)
-    return all(done for _, done in now.open) and state.ledger.told.get(REQUIRED_TOOLS, 0) >= INSISTENCE + done
+    if not all(done for _, done in now.open):
+        return False
+    told, attempts = state.ledger.told.get(REQUIRED_TOOLS, 0), state.ledger.counted.attempts
+    as_often = all(attempts.get(each.name, 0) >= each.min_calls for each, _ in now.open)
+    if told and as_often and _tells_each_failure(text, state.steps, _names_of(now)):
+        return True  # "Oslo has 21 degrees; the station of Lima is down"
+    return told >= INSISTENCE + sum(done for _, done in now.open)
+
+
+def _tells_each_failure(text: str, steps: Iterable[ReasoningStep], names: set[str]) -> bool:
+    """Return whether a text says of each failed call of these tools that it failed.
+
+    It does so in words of the error or of the call's arguments.
+    """
+    given: dict[CallId | None, str] = {}
+    failures: list[str] = []
+    for step in steps:
+        if step.metadata is None or step.metadata.tool_used not in names:
+            continue
+        if step.type == "action":
+            given[step.metadata.call_id] = " ".join(texts_given(step.content))
+        elif step.is_failed_call:
+            failures.append(f"{step.content} {given.get(step.metadata.call_id, '')}")
+    return all(answer_check.tells_failure(text, each, is_repeated=True) for each in failures)
 
 
 def _are_derived(now: OpenRequirements) -> bool:
