@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from dataclasses import dataclass
+from datetime import date
 from functools import partial
 from pathlib import Path
 from threading import get_ident
@@ -12,6 +13,7 @@ from typing import Any, cast
 
 import anyio
 import pytest
+from pydantic import BaseModel
 
 from reactive_agents import (
     AgentError,
@@ -259,6 +261,27 @@ async def test_the_answer_has_the_output_type() -> None:
 
     agent = ReactiveAgents.create().with_tools(pay).with_workflow(order).with_output_type(Receipt).build()
     assert (await agent.run("pay")).output == Receipt(3)
+
+
+async def test_pydantic_models_and_dates_are_arguments_and_answers() -> None:
+    class Booking(BaseModel):
+        day: date
+        seats: list[str] = []
+
+    @tool
+    def book(booking: Booking) -> str:
+        """Book seats."""
+        return f"{booking.seats[0]} on {booking.day:%A}"
+
+    async def booked(run: WorkflowRun, task: str) -> Booking:
+        booking = Booking(day=date(2026, 3, 2), seats=["1A"])
+        told = await run.call("book", booking=booking)
+        return Booking(day=booking.day, seats=[told])
+
+    builder = ReactiveAgents.create().with_tools(book).with_workflow(booked)
+    assert (await builder.build().run("book")).output == '{"day": "2026-03-02", "seats": ["1A on Monday"]}'
+    typed = builder.with_output_type(Booking).build()
+    assert (await typed.run("book")).output == Booking(day=date(2026, 3, 2), seats=["1A on Monday"])
 
 
 async def test_what_does_not_have_the_output_type_is_not_converted_by_the_model() -> None:

@@ -23,7 +23,7 @@ from attrs import evolve
 from returns.result import Failure, Result, Success
 
 from reactive_agents import effects
-from reactive_agents.core.codec import abbreviated, to_json
+from reactive_agents.core.codec import abbreviated, encode, to_json
 from reactive_agents.core.errors import StrategyExecutionError
 from reactive_agents.core.events import CustomEvent, FinalAnswerProduced
 from reactive_agents.core.ids import CallId
@@ -403,6 +403,11 @@ def _json_of(value: object) -> str | None:
     try:
         return to_json(value)
     except Exception:  # noqa: BLE001 - the converters of a type are the user's code
+        from pydantic_core import to_jsonable_python  # for pydantic models, dates and other values it knows
+
+    try:
+        return to_json(to_jsonable_python(value, fallback=encode))
+    except Exception:  # noqa: BLE001 - as above
         return None
 
 
