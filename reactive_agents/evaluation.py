@@ -445,7 +445,8 @@ def _ends_as_expected(run: CaseRun) -> Score:
 
 def _is_expected(run: CaseRun) -> Score:
     same = _plain(run.output) == _plain(run.case.expected)
-    return Score(float(same), "" if same else f"got {shortened(repr(run.output), 80)}", "expected output")
+    got, expected = (shortened(repr(each), 80) for each in (run.output, run.case.expected))
+    return Score(float(same), "" if same else f"got {got}, expected {expected}", "expected output")
 
 
 def _plain(value: Any) -> Any:

@@ -156,7 +156,7 @@ async def test_the_expected_output_is_compared_where_nothing_else_judges() -> No
     ]
     report = await evaluate(agent, cases)
     assert [run.passed for run in report.runs] == [True, False, True]
-    assert report.cases[1].problems == {"expected output: got ' 4 '": 1}
+    assert report.cases[1].problems == {"expected output: got ' 4 ', expected '5'": 1}
 
 
 @attrs.frozen

@@ -379,7 +379,7 @@ def test_spent_dollars_end_the_run() -> None:
     watched = Watched(tuple(call("search", topic=topic, cost_usd=0.06) for topic in range(5)))
     result = watched.run(lambda it: it.with_required_tools("report").with_budget(cost_usd=0.1))
     assert (result.status, result.metadata.terminated_by) == ("partial", "budget")
-    assert result.reason.startswith("$0.12 was spent, the budget was $0.1. Missing: required calls: report")
+    assert result.reason.startswith("$0.1200 was spent, the budget was $0.1000. Missing: required calls")
 
 
 def test_an_answer_within_the_last_tokens_still_counts() -> None:

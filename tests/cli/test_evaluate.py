@@ -43,11 +43,11 @@ def test_the_table_says_which_cases_do_not_pass_and_the_exit_code_that_some_did_
     assert done.exit_code == 1
     table = done.stdout.splitlines()
     assert table[1].startswith("product         2 of 2  $0.0000")
-    assert table[2].endswith("expected output: got '2 + 2 = 4'")
+    assert table[2].endswith("expected output: got '2 + 2 = 4', expected '5'")
     assert table[3].endswith("50% passed")
     assert sorted(done.stderr.splitlines()) == [
-        "What is 2 + 2?, run 1: expected output: got '2 + 2 = 4'",
-        "What is 2 + 2?, run 2: expected output: got '2 + 2 = 4'",
+        "What is 2 + 2?, run 1: expected output: got '2 + 2 = 4', expected '5'",
+        "What is 2 + 2?, run 2: expected output: got '2 + 2 = 4', expected '5'",
         "product, run 1: passed",
         "product, run 2: passed",
     ]

@@ -8,7 +8,7 @@ from reactive_agents.core import errors
 from reactive_agents.core.languages import alternatives, expression
 from reactive_agents.core.messages import AssistantMessage
 from reactive_agents.core.settings import BudgetConfig
-from reactive_agents.core.texts import counted, one_line
+from reactive_agents.core.texts import counted, dollars, one_line
 from reactive_agents.core.usage import RunUsage
 from reactive_agents.core.values import lazy_pattern
 from reactive_agents.kernel.clauses import names
@@ -185,7 +185,7 @@ def budget_reached(limits: BudgetConfig, used: RunUsage) -> str | None:
     if limits.tokens is not None and used.tokens >= limits.tokens:
         return f"{used.tokens} tokens were used, the budget was {limits.tokens}."
     if limits.cost_usd is not None and used.cost_usd >= limits.cost_usd:
-        return f"${used.cost_usd:.4g} was spent, the budget was ${limits.cost_usd:.4g}."
+        return f"{dollars(used.cost_usd)} was spent, the budget was {dollars(limits.cost_usd)}."
     if limits.requests is not None and used.calls >= limits.requests:
         return f"The limit of {counted(limits.requests, 'model call')} was reached."
     return None

@@ -7,9 +7,10 @@ from typing import Any
 import pytest
 
 from reactive_agents.core.messages import AssistantMessage
+from reactive_agents.core.settings import BudgetConfig
 from reactive_agents.core.usage import RunUsage, Usage
 from reactive_agents.kernel import Stop
-from reactive_agents.kernel.policies.limits import budget, turns_left
+from reactive_agents.kernel.policies.limits import budget, budget_reached, turns_left
 from tests.support.moments import around, moment
 
 BOTH = around(tokens=100, cost_usd=0.5)
@@ -20,14 +21,14 @@ BOTH = around(tokens=100, cost_usd=0.5)
     [
         ({"tokens": 100}, "100 tokens were used, the budget was 100. Missing: a final answer."),
         ({"tokens": 120, "cost": 9.0}, "120 tokens were used, the budget was 100. Missing: a final answer."),
-        ({"cost": 0.51}, "$0.51 was spent, the budget was $0.5. Missing: a final answer."),
+        ({"cost": 0.51}, "$0.5100 was spent, the budget was $0.5000. Missing: a final answer."),
         (
             {"tokens": 15, "run_usage": RunUsage("", Usage(0, 0, 101))},
             "101 tokens were used, the budget was 100. Missing: a final answer.",
         ),
         (
             {"cost": 0.1, "run_usage": RunUsage("", Usage(), 0.75)},
-            "$0.75 was spent, the budget was $0.5. Missing: a final answer.",
+            "$0.7500 was spent, the budget was $0.5000. Missing: a final answer.",
         ),
     ],
 )
@@ -61,3 +62,8 @@ def test_the_reason_names_the_required_tools_that_are_missing() -> None:
     verdict = budget(moment(tokens=9), around({"look": 1}, tokens=5))
     assert isinstance(verdict, Stop)
     assert "required calls: look (0 of 1 calls done); a final answer." in verdict.reason
+
+
+def test_a_tiny_budget_is_told_in_digits() -> None:
+    told = budget_reached(BudgetConfig(cost_usd=0.00005), RunUsage("", Usage(), 0.00009))
+    assert told == "$0.000090 was spent, the budget was $0.000050."
