@@ -176,6 +176,14 @@ def messages_of_run(
     return tuple(kept)
 
 
+def without_rejected_answers(transcript: Sequence[Message]) -> tuple[Message, ...]:
+    """Return the transcript of a run without the texts of the model that have no call.
+
+    Apart from the answer of the run, these are answers that were rejected, and announcements of a call.
+    """
+    return tuple([each for each in transcript if not isinstance(each, AssistantMessage) or each.tool_calls])
+
+
 def conversation_lines(messages: Iterable[Message]) -> Iterator[str]:
     """Yield each message as text: its speaker, what was said and called, shortened."""
     for message in messages:

@@ -185,7 +185,7 @@ def _said(
     if not states:
         return ()
     messages: list[Message] = []
-    for message in states[-1].messages:
+    for message in conversation.without_rejected_answers(states[-1].messages):
         if isinstance(message, AssistantMessage):
             calls = tuple(call for call in message.tool_calls if call.name not in names)
             if calls or message.content.strip():

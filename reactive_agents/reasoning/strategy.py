@@ -18,7 +18,7 @@ from returns.result import Failure, Result
 from reactive_agents.core import errors
 from reactive_agents.core.config import ContextProfile, ReasoningConfig
 from reactive_agents.core.content import Content
-from reactive_agents.core.conversation import NO_HISTORY, History
+from reactive_agents.core.conversation import NO_HISTORY, History, without_rejected_answers
 from reactive_agents.core.ids import AgentId, PlanId, RunId, SessionId, TaskId
 from reactive_agents.core.messages import Message
 from reactive_agents.core.persistent import NO_ENTRIES
@@ -280,7 +280,7 @@ def conclude(
         terminated_by=state.terminated_by,
         reason=state.reason,
         results=tool_results(state.scratchpad),
-        messages=state.messages,
+        messages=without_rejected_answers(state.messages),
         rejections=rejections_in(state.ledger.told),
         task=task,
     )

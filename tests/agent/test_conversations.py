@@ -13,7 +13,7 @@ import anyio.lowlevel
 import pytest
 from attrs import evolve
 
-from reactive_agents import AgentError, Image, ReactiveAgent, ReactiveAgents
+from reactive_agents import AgentError, Image, ModelRetry, ReactiveAgent, ReactiveAgents
 from reactive_agents.core.errors import ExecutionError, SessionRefused, SessionUnavailable, TaskError
 from reactive_agents.core.events import ExecutionHookFailed
 from reactive_agents.core.ids import CallId
@@ -60,6 +60,28 @@ async def test_a_run_continues_the_messages_of_an_earlier_result() -> None:
     assert model.requests[-1].messages[1:] == (*first.new_messages, UserMessage("Which city was it?"))
     assert second.new_messages == (UserMessage("Which city was it?"), AssistantMessage("Oslo."))
     assert second.messages == first.messages + second.new_messages
+
+
+async def test_texts_that_were_rejected_are_not_in_the_conversation() -> None:
+    def short(text: str) -> str:
+        if len(text) > 20:
+            raise ModelRetry("Be short.")
+        return text
+
+    turns = (say("I will look."), call("look", city="Oslo"), say("There is a lot of rain in Oslo."))
+    model = ScriptedLLM(*turns, say("Rain in Oslo."))
+    builder = ReactiveAgents.create().with_llm(model).with_reasoning().with_tools(look)
+    result = await builder.with_output_validator(short).build().run("What is the weather in Oslo?")
+
+    asked, called, told, answered = result.new_messages
+    assert (called.content, told.content) == ("", "rain in Oslo")
+    assert answered == AssistantMessage("Rain in Oslo.")
+
+    model = ScriptedLLM(say("There is a lot of rain in Oslo."), say("Rain in Oslo."))
+    agent = ReactiveAgents.create().with_llm(model).with_output_validator(short).build()
+    result = await agent.run("What is the weather in Oslo?", session="s")
+    assert result.new_messages == (asked, answered)
+    assert await agent.sessions.read("s") == result.new_messages
 
 
 async def test_the_instructions_in_a_history_are_left_out() -> None:
