@@ -186,15 +186,19 @@ def place_of_records(ports: EnginePorts) -> object:
 def partial_result(
     terminated_by: str, reason: str, context: ExecutionContext, services: EngineServices
 ) -> results.ReasoningResult:
-    """Return a partial outcome from the kernels' states, with the model's last text."""
+    """Return a partial outcome from the kernels' states, with the model's last text.
+
+    If an answer was being streamed, that is the text so far.
+    """
     context = evolve(context, reasoning=None)
     states = tuple(services.handle.kernel_states.values())
     figures = run_metadata(context, services)
     steps = steps_taken(context, services)
+    streamed = services.events.answer.standing if services.events.answer is not None else ""
     return results.ReasoningResult(
         strategy=figures.strategy_used,
         steps=steps,
-        output=next(filter(None, map(last_words, reversed(states))), None),
+        output=streamed or next(filter(None, map(last_words, reversed(states))), None),
         metadata=results.ReasoningMetadata(
             duration=figures.duration_ms,
             cost=figures.cost_usd,

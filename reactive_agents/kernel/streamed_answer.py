@@ -79,6 +79,11 @@ class AnswerStream:
         """The model call that is being streamed; 0 for none."""
         self._calls = 0
 
+    @property
+    def standing(self) -> str:
+        """The text that was streamed and not retracted, without secrets."""
+        return "".join(self._standing)
+
     def begin_call(self) -> int:
         """Return the number of a model call that begins."""
         self._calls += 1
@@ -132,7 +137,7 @@ class AnswerStream:
         if self._streaming:  # a kernel beside this one
             return
         shown = text if self._redactor is None else self._redactor.redact(text)
-        if _is_same("".join(self._standing), shown):
+        if _is_same(self.standing, shown):
             return
         self.retract(otherwise)
         if shown.strip():

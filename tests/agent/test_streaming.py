@@ -326,6 +326,28 @@ async def test_cancelling_a_run_within_a_streamed_answer_closes_its_connection()
     assert last.metadata.usage.reported is False
 
 
+@pytest.mark.parametrize("asks_tools", [False, True])
+async def test_a_run_that_is_stopped_within_its_answer_keeps_the_text_so_far(asks_tools: bool) -> None:
+    said = "The sky is blue because of the air."
+    delivered = Answer(calls=(Call("final-answer", {"answer": said}),), stalls_after=1)
+    with OpenAIServer(delivered if asks_tools else Answer(said, stalls_after=1)) as server:
+        builder = ReactiveAgents.create().with_model("openai/m", base_url=server.base_url, api_key="k")
+        builder = builder.with_reasoning().with_tools(add) if asks_tools else builder
+        agent = builder.build()
+        task = agent.new_task("Why is the sky blue?")
+        events: list[AgentEvent] = []
+        async for event in agent.stream(task, session="s"):
+            events.append(event)
+            if isinstance(event, ModelTextStreamed):
+                agent.stop(task.id)
+        assert isinstance(events[-1], TaskCompleted)
+        result = events[-1].result
+        assert (result.status, result.metadata.terminated_by) == ("partial", "stopped")
+        assert result.output == shown_by(events)
+        assert said.startswith(str(result.output))
+        assert [each.content for each in await agent.sessions.read("s")] == [task.input, result.output]
+
+
 def test_a_script_says_its_chunks() -> None:
     turn = streamed(say("It is 3."), "It ", TextDelta("is 3."))
     assert turn.chunks == (TextDelta("It "), TextDelta("is 3."))
