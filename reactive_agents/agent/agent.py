@@ -51,7 +51,7 @@ from reactive_agents.core.conversation import (
 )
 from reactive_agents.core.event_redaction import ValueRedactor
 from reactive_agents.core.ids import AgentId, ApprovalId, RequestId, RunId, SessionId, TaskId
-from reactive_agents.core.json import JsonObject, abbreviated
+from reactive_agents.core.json import JsonFields, JsonObject, abbreviated
 from reactive_agents.core.messages import Message
 from reactive_agents.core.model_settings import ModelSettings
 from reactive_agents.core.run_context import DepsFunction, checked_deps_function, wrong_deps_type
@@ -999,7 +999,7 @@ class Sessions:
             ending = partial(value_of, self._store.end(key, run_id, turn))
             await to_the_end(ending)  # otherwise the session would keep its turn
 
-    async def state(self, session: str) -> JsonObject:
+    async def state(self, session: str) -> JsonFields:
         """Return the state of a session, which its tools change by ``ctx.state``."""
         return await value_of(self._store.state(self._agent, SessionId(session)))
 
@@ -1010,7 +1010,7 @@ class Sessions:
         *,
         delete: Sequence[str] = (),
         user: str | None = None,
-    ) -> JsonObject:
+    ) -> JsonFields:
         """Change keys of the state of a session, also between its runs; return the state.
 
         A run under way keeps the state that it has. Secrets are redacted.

@@ -10,7 +10,7 @@ from reactive_agents.core import errors
 from reactive_agents.core.bases import CompactionReason, Event
 from reactive_agents.core.config import CompactionMethod
 from reactive_agents.core.ids import CallId
-from reactive_agents.core.json import Json
+from reactive_agents.core.json import JsonData
 from reactive_agents.core.usage import RunUsage
 from reactive_agents.core.values import OMITTED
 
@@ -111,7 +111,7 @@ class CustomEvent(Event):
     tool_name: str
     call_id: CallId
     name: str
-    data: Json
+    data: JsonData
     replayed: bool = field(default=False, metadata=OMITTED)
 
 

@@ -17,7 +17,7 @@ from reactive_agents.core.bases import Event as Event
 from reactive_agents.core.bases import PlanChange as PlanChange
 from reactive_agents.core.bases import Stamp as Stamp
 from reactive_agents.core.ids import AgentId, CallId
-from reactive_agents.core.json import Json, JsonObject
+from reactive_agents.core.json import Json, JsonFields, JsonObject
 from reactive_agents.core.models import FinishReason, ModelRequest, ModelResponse, Usage
 from reactive_agents.core.results import ReasoningStatus, ReasoningStep
 from reactive_agents.core.stored_forms import TAGS
@@ -143,7 +143,7 @@ class ToolCallStarted(Event):
 
     tool_name: str
     call_id: CallId
-    arguments: JsonObject
+    arguments: JsonFields
 
 
 @frozen(eq=False, repr=False)

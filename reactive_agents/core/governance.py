@@ -20,7 +20,15 @@ from reactive_agents.core.errors import (
     ToolNotApproved,
 )
 from reactive_agents.core.ids import AgentId, ApprovalId, CallId, RequestId, RunId, TaskId
-from reactive_agents.core.json import JSON_DATA, Json, JsonObject, abbreviated, copied_json, json_object_of
+from reactive_agents.core.json import (
+    JSON_DATA,
+    Json,
+    JsonFields,
+    JsonObject,
+    abbreviated,
+    copied_json,
+    json_object_of,
+)
 from reactive_agents.core.messages import ToolCall
 from reactive_agents.core.results import ClaimEvidence as ClaimEvidence
 from reactive_agents.core.results import ClaimKind as ClaimKind
@@ -110,13 +118,13 @@ class ApprovalRequest(Value):
     approval_id: ApprovalId
     call_id: CallId
     tool_name: str
-    arguments: JsonObject = field(converter=_own_copy)
+    arguments: JsonFields = field(converter=_own_copy)
     risk: Risk
     copied: tuple[str, ...] = ()
     notice: str = ""
     user: str | None = None
     parent_run_id: RunId | None = None
-    parameters: JsonObject = field(factory=dict, repr=False, eq=False, metadata=OMITTED)
+    parameters: JsonFields = field(factory=dict, repr=False, eq=False, metadata=OMITTED)
     check: ArgumentsCheck | None = field(default=None, repr=False, eq=False, metadata=LIVE)
 
     @property
@@ -266,7 +274,7 @@ class ExternalCallRequest(Value):
     tool_call_id: RequestId
     call_id: CallId
     tool_name: str
-    arguments: JsonObject = field(converter=_own_copy)
+    arguments: JsonFields = field(converter=_own_copy)
     timeout_s: float = 300.0
 
     @property

@@ -19,6 +19,12 @@ else:  # a recursive alias cannot be resolved from another module at run time; t
 
 JsonObject: TypeAlias = dict[str, Json]
 
+if TYPE_CHECKING:  # of data that programs read: they know its form, which a type checker does not
+    JsonData: TypeAlias = Any
+    JsonFields: TypeAlias = dict[str, Any]
+else:
+    JsonData, JsonFields = Json, JsonObject
+
 _T = TypeVar("_T")
 _SHOWN_CHARACTERS = 80
 

@@ -9,7 +9,7 @@ from attrs import evolve, field, frozen
 
 from reactive_agents.core.content import Content
 from reactive_agents.core.ids import CallId
-from reactive_agents.core.json import JsonObject
+from reactive_agents.core.json import JsonFields, JsonObject
 from reactive_agents.core.values import OMITTED, Value, computed
 
 # made once: ``json.dumps`` would make an encoder for each call
@@ -31,7 +31,7 @@ class ToolCall(Value):
 
     id: CallId
     name: str
-    arguments: JsonObject = field(factory=dict)
+    arguments: JsonFields = field(factory=dict)
     malformed: str = ""
     repairs: tuple[str, ...] = ()
     written: bool = False

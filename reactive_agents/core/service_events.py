@@ -11,7 +11,7 @@ from reactive_agents.core.bases import Event, PlanChange
 from reactive_agents.core.config import VerificationAction
 from reactive_agents.core.governance import GuardrailAction, GuardrailStage
 from reactive_agents.core.ids import AgentId, ApprovalId, CallId, PlanId, RequestId, SessionId
-from reactive_agents.core.json import JsonObject
+from reactive_agents.core.json import JsonFields, JsonObject
 from reactive_agents.core.plans import PlanMode, PlanStatus, PlanStep, PlanStepStatus
 from reactive_agents.core.results import ThoughtNode
 from reactive_agents.core.settings import ToolRequirement
@@ -207,7 +207,7 @@ class ApprovalRequested(Event):
     approval_id: ApprovalId
     call_id: CallId
     tool_name: str
-    arguments: JsonObject
+    arguments: JsonFields
     risk: Risk
     copied: tuple[str, ...] = ()
     notice: str = ""
@@ -257,7 +257,7 @@ class ExternalCallRequested(Event):
     tool_call_id: RequestId
     call_id: CallId
     tool_name: str
-    arguments: JsonObject
+    arguments: JsonFields
 
 
 @frozen(eq=False, repr=False)

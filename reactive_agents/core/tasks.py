@@ -13,7 +13,7 @@ from typing_extensions import TypeVar
 from reactive_agents.core import results
 from reactive_agents.core.content import Content
 from reactive_agents.core.ids import AgentId, RunId, TaskId
-from reactive_agents.core.json import JsonObject
+from reactive_agents.core.json import JsonFields, JsonObject
 from reactive_agents.core.messages import Message
 from reactive_agents.core.model_settings import ModelSettings
 from reactive_agents.core.settings import BudgetConfig
@@ -193,7 +193,7 @@ class TaskResult(Value, Generic[Output]):
     sub_runs: tuple[SubRun, ...] = ()
     handoffs: tuple[str, ...] = ()
     agent: str = ""
-    state: JsonObject = field(factory=dict, metadata=OMITTED)
+    state: JsonFields = field(factory=dict, metadata=OMITTED)
 
     if not TYPE_CHECKING:
 

@@ -11,7 +11,7 @@ from attrs import field, frozen
 
 from reactive_agents.core.content import Content
 from reactive_agents.core.ids import AgentId, CallId, RunId, SessionId, TaskId
-from reactive_agents.core.json import Json, JsonObject
+from reactive_agents.core.json import Json, JsonFields, JsonObject
 from reactive_agents.core.messages import ToolCall
 from reactive_agents.core.run_context import ProgressReport, RunContext, can_take
 from reactive_agents.core.usage import RunUsage
@@ -90,7 +90,7 @@ class ToolDefinition(Value):
 
     name: str
     description: str
-    parameters: JsonObject
+    parameters: JsonFields
     timeout_s: float = 60.0
     requires_approval: bool = False
     risk: Risk = "low"
