@@ -79,6 +79,7 @@ from reactive_agents.ports import (
     EventHandler,
     IdSource,
     RequestDesk,
+    SearchableMemory,
     SessionStore,
 )
 
@@ -96,6 +97,7 @@ if TYPE_CHECKING:
         ExternalCallRequest,
         QuestionRequest,
     )
+    from reactive_agents.core.memory import MemoryEntry
     from reactive_agents.core.model_profiles import ModelProfile
     from reactive_agents.core.redaction import Redactor
 
@@ -585,6 +587,65 @@ class ReactiveAgent(Generic[R, D]):
             raise AgentError(errors.ServiceMissing("sessions", "memory.sessions"))
         return store
 
+    async def remember(self, fact: str, *, user: str | None = None, importance: float = 0.9) -> MemoryEntry:
+        """Store a fact in the memory, of a user or of the agent itself; return it.
+
+        It counts as said by a user, and runs of this user, or all runs, are shown it where it bears on their
+        task. A known one is renewed. Secrets are redacted.
+
+        Args:
+            fact: a few sentences at most.
+            importance: 0 to 1; the higher, the longer it is kept.
+
+        Raises:
+            AgentError: the agent has no memory, the memory failed, or a value is wrong.
+        """
+        from reactive_agents.agent.validation import wrong_text, wrong_value  # loaded with the first build
+        from reactive_agents.core.memory import MemoryCandidate
+
+        wrong = wrong_text("fact", fact, "a text") or wrong_value(
+            "importance", importance, float, "a number from 0 to 1", lambda given: 0 <= given <= 1
+        )
+        if wrong is not None:
+            raise AgentError(wrong)
+        candidate = MemoryCandidate("semantic", fact, "user", importance=importance)
+        memory = self._memory_for("remember", user)
+        return await value_of(memory.remember(self.agent_id, candidate, user=user))
+
+    async def search_memory(
+        self, text: str, *, user: str | None = None, limit: int = 20
+    ) -> tuple[MemoryEntry, ...]:
+        """Return the memories with every word of a text, the best match first.
+
+        They are those of the agent itself and of this user. With an embedder, they are also those of similar
+        meaning.
+
+        Raises:
+            AgentError: the agent has no memory, the memory failed, or a value is wrong.
+        """
+        from reactive_agents.agent.validation import is_count, wrong_text, wrong_value
+
+        wrong = wrong_text("text", text, "a text") or wrong_value(
+            "limit", limit, int, "a number of memories, 1 or more", is_count
+        )
+        if wrong is not None:
+            raise AgentError(wrong)
+        memory = self._memory_for("search", user)
+        return await value_of(memory.search(self.agent_id, text, user=user, limit=limit))
+
+    def _memory_for(self, method: str, user: str | None) -> SearchableMemory:
+        """Return the memory, which has this method, for a valid user."""
+        if user is not None and wrong_name("user", user) is not None:
+            raise AgentError(errors.InvalidConfig("user", abbreviated(user), "the user of runs"))
+        memory: SearchableMemory | None = self.container.memory.memory().value_or(None)
+        if memory is None:
+            missing = errors.ServiceMissing("memory", "memory.memory", "build the agent with_memory()")
+            raise AgentError(missing)
+        if not hasattr(memory, method):
+            message = f"The memory service {type(memory).__name__} has no method {method}."
+            raise AgentError(errors.ServiceFailed(message, "memory", method))
+        return memory
+
     async def forget(self, *, user: str) -> int:
         """Delete the sessions, memories and runs of a user; return how many they were.
 
@@ -606,15 +667,11 @@ class ReactiveAgent(Generic[R, D]):
         costs = self.container.governance.cost_tracker().value_or(None)
         if hasattr(costs, "forget"):
             await value_of(costs.forget(user))
-        memory = self.container.memory.memory().value_or(None)
-        if memory is None:
+        if self.container.memory.memory().value_or(None) is None:
             return forgotten
-        if not hasattr(memory, "forget"):
-            message = f"The memory service {type(memory).__name__} has no method forget."
-            raise AgentError(errors.ServiceFailed(message, "memory", "forget"))
         from reactive_agents.core.memory import ForgetUser
 
-        memories: int = await value_of(memory.forget(ForgetUser(user)))
+        memories: int = await value_of(self._memory_for("forget", user).forget(ForgetUser(user)))
         return forgotten + memories
 
     async def prune_cost(self, older_than: timedelta) -> int:

@@ -198,3 +198,54 @@ async def test_a_program_remembers_and_finds_for_a_user() -> None:
         assert len((await attempt(memory.search(agent, "tea", user="ann"))).unwrap()) == 1
         assert (await attempt(memory.search(agent, "tea"))).unwrap() == ()
         assert (await attempt(memory.search(agent, "tea", user="bob"))).unwrap() == ()
+
+
+# --- facts of the program -------------------------------------------------------------------------------
+
+
+async def test_a_program_adds_facts_of_a_user_or_of_the_agent_and_finds_them() -> None:
+    llm = ScriptedLLM(forever(say("I see.")))
+    agent = builder(llm).with_memory().build()
+    tea = await agent.remember("Ada prefers tea to coffee.", user="ada")
+    shop = await agent.remember("The shop has tea from nine on.", importance=0.5)
+    assert (tea.importance, shop.importance) == (0.9, 0.5)
+    assert set(await agent.search_memory("tea", user="ada")) == {tea, shop}
+    assert await agent.search_memory("tea", user="eve") == await agent.search_memory("tea") == (shop,)
+    assert len(await agent.search_memory("tea", user="ada", limit=1)) == 1
+    await agent.run("Tea or coffee?", user="ada")
+    assert "[said by the user" in shown(llm)
+    assert "prefers tea" in shown(llm)
+    await agent.run("Tea or coffee?", user="eve")
+    assert "prefers tea" not in shown(llm)
+    await agent.forget(user="ada")
+    assert await agent.search_memory("tea coffee", user="ada") == ()
+
+
+@pytest.mark.parametrize(
+    ("given", "problem"),
+    [
+        ({"fact": " "}, "fact: got ' ', expected a text"),
+        ({"fact": "x", "importance": 3}, "importance: got 3, expected a number from 0 to 1"),
+        ({"fact": "x", "user": ""}, "user: got '', expected the user of runs"),
+        ({"text": 3}, "text: got 3, expected a text"),
+        ({"text": "x", "limit": 0}, "limit: got 0, expected a number of memories"),
+    ],
+)
+async def test_a_wrong_value_for_the_memory_is_named(given: dict[str, Any], problem: str) -> None:
+    agent = builder(ScriptedLLM()).with_memory().build()
+    with pytest.raises(AgentError) as refused:
+        await (agent.search_memory if "text" in given else agent.remember)(**given)
+    assert str(refused.value).startswith(problem)
+
+
+async def test_facts_need_a_memory_that_takes_them() -> None:
+    class Searchless:
+        bootstrap = InMemoryMemory.bootstrap
+
+    agent = builder(ScriptedLLM()).build()
+    with pytest.raises(AgentError, match=r"with_memory\(\)"):
+        await agent.remember("Ada prefers tea.")
+    agent = builder(ScriptedLLM()).build()
+    agent.container.memory.memory.override(Searchless())
+    with pytest.raises(AgentError, match="Searchless has no method search"):
+        await agent.search_memory("tea")
