@@ -153,7 +153,10 @@ async def test_a_validator_that_never_accepts_ends_as_partial_with_its_reason(to
 
     given = answer(ROME) if kind else answer("Rome.")
     turns = (LOOK, forever(given)) if tools else (forever(say('{"name": "Rome", "people": 1}')),)
-    result = await run(agent(*turns, validators=[never], kind=kind, tools=tools))
+    built = agent(*turns, validators=[never], kind=kind, tools=tools)
+    result = await run(built)
+    asked = "\n".join(each.content for each in built.container.models.llm().requests[-1].messages)
+    assert "Only Atlantis counts. " in asked
     assert (result.status, result.metadata.terminated_by) == ("partial", "output_validator")
     assert "Only Atlantis counts. Missing: an answer that is accepted." in result.reason
     assert result.metadata.model_calls == 3 + tools

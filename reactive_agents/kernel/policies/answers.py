@@ -1278,4 +1278,4 @@ def _rejection(
     deliver = (
         f"Call {FINAL_ANSWER} again" if context.toolset.permits(FINAL_ANSWER) else "Give the answer again"
     )
-    return Redirect(answer_form.OUTPUT_VALIDATOR, f"{problem} {deliver}, corrected and whole.")
+    return Redirect(answer_form.OUTPUT_VALIDATOR, f"{problem.rstrip('. ')}. {deliver}, corrected and whole.")
