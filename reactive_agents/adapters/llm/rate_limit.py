@@ -188,7 +188,7 @@ async def admit(
 
     try:
         return Admission(usage, await usage.admit(limit, estimated_tokens(request), clock, tell))
-    except BaseException as cut_off:
+    except asyncio.CancelledError as cut_off:
         cut_off.add_note(NOT_SENT)
         raise
 
