@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from reactive_agents.core.governance import PersonRequest
     from reactive_agents.core.memory import MemoryContext
     from reactive_agents.core.redaction import Redactor
-    from reactive_agents.core.results import VerificationReport
+    from reactive_agents.core.results import ReasoningStep, VerificationReport
     from reactive_agents.core.usage import RunUsage
     from reactive_agents.engine.run_content import RunContent
     from reactive_agents.kernel import RunBudget, RunEvents
@@ -206,6 +206,7 @@ class Caller(Value):
         agents: names of the agents of the runs from the first to this one.
         sub_runs: collects the runs that its tools began.
         recorded: collects the usage of them that was recorded, by the place of the records.
+        unfinished: collects the steps of those without a result, with those of the runs below them.
         events: the events of the run under way; its readers get the events of those runs too.
         redactor: the redactor of its agent, for what is streamed to these readers.
         content: finds its images, audio and documents, which it may pass on to those runs.
@@ -219,6 +220,7 @@ class Caller(Value):
     agents: tuple[str, ...]
     sub_runs: list[SubRun]
     recorded: dict[object, tuple[RunUsage, ...]]
+    unfinished: list[ReasoningStep]
     events: RunEvents
     redactor: Redactor | None = None
     content: Callable[[], RunContent | None] = lambda: None

@@ -501,6 +501,10 @@ class ExecutionEngine:
             _log.warning("The figures of run %s raised.", services.events.run_id, exc_info=True)
             failed = self._failed(error, (), figures_of(services), services)
         services.events.deliver(failed)
+        handle = services.handle
+        if handle.caller is not None:
+            below = (step for each in handle.sub_runs for step in each.steps)
+            handle.caller.unfinished.extend((*handle.unfinished, *below, *failed.steps))
         return failed
 
     def _failed(
@@ -548,6 +552,7 @@ def _as_run_under_way(services: EngineServices) -> Iterator[None]:
             (*agents_under_way(), services.settings.name),
             handle.sub_runs,
             handle.recorded,
+            handle.unfinished,
             events,
             services.redactor,
             lambda: handle.content,

@@ -18,8 +18,7 @@ from reactive_agents.core.governance import made_with
 from reactive_agents.core.json import Json, JsonObject
 from reactive_agents.core.messages import ToolCall
 from reactive_agents.core.redaction import joined_texts, redact_texts
-from reactive_agents.core.results import done_in, doubt_in
-from reactive_agents.core.tasks import SubRun
+from reactive_agents.core.results import ReasoningStep, done_in, doubt_in
 from reactive_agents.core.tools import (
     ANSWER_TIMEOUT_S,
     ASK_USER,
@@ -222,7 +221,7 @@ class RunTools:
         if passed:
             return Failure(errors.BudgetUnavailable(passed, ""))
         caller = CALLER.get()
-        before = 0 if caller is None else len(caller.sub_runs)
+        before = 0 if caller is None else len(caller.unfinished)
         outcome = await attempt_foreign(self._tools.execute, ToolResult, call, scope, approver)
         problem = outcome.problem if isinstance(outcome, BrokenContract) else None
         if isinstance(outcome, Success) and not is_built_in(self._tools):
@@ -231,8 +230,8 @@ class RunTools:
             service = type(self._tools).__name__
             return Failure(errors.ToolFailed(call.name, f"The tool service {service} {problem}"))
         if not isinstance(outcome, Success):
-            sub_runs = () if caller is None else caller.sub_runs[before:]
-            return _late_failure(call, outcome.failure(), sub_runs) if sub_runs else outcome
+            steps = () if caller is None else caller.unfinished[before:]
+            return _late_failure(call, outcome.failure(), steps) if steps else outcome
         result = outcome.unwrap()
         if result.origin == "external":
             return await self._from_outside(call, scope, result.arguments)
@@ -278,10 +277,9 @@ class RunTools:
 
 
 def _late_failure(
-    call: ToolCall, error: errors.ToolErrors, sub_runs: Iterable[SubRun]
+    call: ToolCall, error: errors.ToolErrors, steps: Iterable[ReasoningStep]
 ) -> Result[ToolResult, errors.ToolErrors]:
     """Return a failure, in doubt if the call was late and its run has acted."""
-    steps = [step for each in sub_runs if each.status == "failed" for step in each.steps]
     told = " ".join(filter(None, (error.message, doubt_in(steps), done_in(steps))))
     if told == error.message or not isinstance(error, errors.ToolTimedOut):
         return Failure(error)

@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from reactive_agents.core.events import TaskFailed
     from reactive_agents.core.governance import HandoffInfo, PersonRequest
     from reactive_agents.core.messages import ToolCall
+    from reactive_agents.core.results import ReasoningStep
     from reactive_agents.core.run_record import RecordedRun
     from reactive_agents.engine.run_journal import RunJournal  # imported by durable runs
     from reactive_agents.kernel.streamed_answer import AnswerStream
@@ -302,6 +303,7 @@ class RunHandle:
         handoffs: names of the agents that the conversation was handed to.
         answered_by: name of the last of them.
         sub_runs: the ended runs that the tools of this run began, with their own sub-runs.
+        unfinished: the steps of those without a result, also of runs that may go on later.
         recorded: the usage of sub-runs that cost trackers have recorded, by the place of the records.
         caller: the run whose tool began this one; ``None`` for none.
         session: the session in which the run has its turn, which it must end; ``None`` for none.
@@ -337,6 +339,7 @@ class RunHandle:
     handoffs: tuple[str, ...] = ()
     answered_by: str = ""
     sub_runs: list[SubRun] = field(factory=list)
+    unfinished: list[ReasoningStep] = field(factory=list)
     recorded: dict[object, tuple[RunUsage, ...]] = field(factory=dict)
     caller: Caller | None = None
     content: RunContent | None = None

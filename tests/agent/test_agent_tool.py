@@ -203,9 +203,10 @@ async def test_an_agent_that_takes_too_long_is_cancelled() -> None:
         ("low", True, ""),
     ],
 )
+@pytest.mark.parametrize("below", [False, True])
 @in_virtual_time
 async def test_an_agent_that_acted_before_its_time_was_up_is_not_to_be_called_again(
-    risk: Risk, hangs: bool, told: str
+    risk: Risk, hangs: bool, told: str, *, below: bool
 ) -> None:
     @tool(risk=risk)
     async def send(to: str) -> str:
@@ -215,7 +216,11 @@ async def test_an_agent_that_acted_before_its_time_was_up_is_not_to_be_called_ag
 
     model = ScriptedLLM(call("send", to="Ada"), answer("Sent.", delay=30))
     builder = ReactiveAgents.create().with_name("clerk").with_llm(model).with_reasoning().with_tools(send)
-    clerk = agent_tool(builder.build(), timeout_s=5)
+    if below:
+        asks = ScriptedLLM(call("clerk", task="Mail Ada."), answer("Done.", delay=30))
+        inner = agent_tool(builder.build())
+        builder = ReactiveAgents.create().with_llm(asks).with_reasoning().with_tools(inner)
+    clerk = agent_tool(builder.build(), name="clerk", timeout_s=5)
     llm = ScriptedLLM(call("clerk", task="Mail Ada."), forever(answer("Ada has the mail.")))
     lead = ReactiveAgents.create().with_llm(llm).with_reasoning().with_tools(clerk).build()
     result = await lead.run("Have the clerk mail Ada.")
@@ -223,6 +228,33 @@ async def test_an_agent_that_acted_before_its_time_was_up_is_not_to_be_called_ag
     assert (result.status, result.metadata.terminated_by) == ("partial", ended_by)
     assert result.steps[1].content == f"The tool 'clerk' did not end within 5 seconds.{told}"
     assert any("Call it again" in each.content for each in result.steps) is not bool(told)
+
+
+async def test_an_agent_of_a_durable_run_that_acted_before_its_time_was_up_is_in_doubt(
+    tmp_path: Path,
+) -> None:
+    sent: list[str] = []
+
+    @tool(risk="medium")
+    async def send(to: str) -> str:
+        """Send a mail."""
+        sent.append(to)
+        return "sent"
+
+    limit_s, result = 0.2, None
+    while not sent:  # a busy machine needs more time to begin the call
+        model = ScriptedLLM(call("send", to="Ada"), answer("Sent.", delay=1_000))
+        builder = ReactiveAgents.create().with_name("clerk").with_llm(model).with_reasoning()
+        clerk = agent_tool(builder.with_tools(send).build(), timeout_s=limit_s)
+        llm = ScriptedLLM(call("clerk", task="Mail Ada."), forever(answer("Ada has the mail.")))
+        lead = ReactiveAgents.create().with_llm(llm).with_reasoning().with_tools(clerk)
+        agent = lead.with_durability(tmp_path / f"{limit_s}.db").build()
+        result = await agent.run("Have the clerk mail Ada.", run_id="r")
+        limit_s *= 4
+    assert result is not None
+    assert (result.status, result.metadata.terminated_by) == ("partial", "in_doubt")
+    again = await agent.run("Have the clerk mail Ada.", run_id="r")
+    assert [each.content for each in again.steps] == [each.content for each in result.steps]
 
 
 class Endless(ScriptedLLM):
