@@ -11,13 +11,13 @@ from __future__ import annotations
 import inspect
 import logging
 import time
-import weakref
 from asyncio import CancelledError
 from collections import Counter, deque
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from functools import partial
 from threading import Event, Lock, Thread, get_ident
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from weakref import WeakValueDictionary
 
 import anyio
 import anyio.to_thread
@@ -155,37 +155,46 @@ _log = logging.getLogger("reactive_agents")
 _formatter = logging.Formatter()
 
 
-class RedactingFilter(logging.Filter):
-    """Redacts the records of a logger, with tracebacks, while its redactor exists.
+_redactors: WeakValueDictionary[int, Redactor] = WeakValueDictionary()
+"""The redactors of the log, by their ids."""
+
+
+def redact_log(redactor: Redactor) -> None:
+    """Redact the log ``reactive_agents`` while the redactor exists."""
+    _redactors[id(redactor)] = redactor
+    _log.addFilter(_redact_record)
+
+
+def _redact_record(record: logging.LogRecord) -> bool:
+    """Redact a record of the log, with its traceback, and let it pass.
 
     Control characters are left out and further lines of a record are indented, so that a text from outside
     cannot forge a record or steer a terminal.
     """
-
-    def __init__(self, redactor: Redactor) -> None:
-        super().__init__()
-        self._redactor = weakref.ref(redactor)
-
-    def filter(self, record: logging.LogRecord) -> bool:
-        """Redact a record, and let it pass."""
-        redactor = self._redactor()
-        if redactor is None:
-            return True
-        said = record.getMessage()
-        shown = _indented(printable(redactor.redact(said)))
-        if shown != said:
-            record.msg, record.args = shown, ()
-        if record.exc_info and not record.exc_text:
-            traceback = _formatter.formatException(record.exc_info)
-            shown = printable(traceback)
-            record.exc_text = f"  {_indented(shown)}"
-            if shown != traceback:
-                record.exc_info = None
-        if record.exc_text:  # the filter of another redactor may have formatted it
-            shown = redactor.redact(record.exc_text)
-            if shown != record.exc_text:  # a handler that formats the exception itself would show the secret
-                record.exc_info, record.exc_text = None, shown
+    redactors = [each for reference in _redactors.valuerefs() if (each := reference()) is not None]
+    if not redactors:
         return True
+    said = record.getMessage()
+    shown = _indented(printable(_redacted(said, redactors)))
+    if shown != said:
+        record.msg, record.args = shown, ()
+    if record.exc_info and not record.exc_text:
+        traceback = _formatter.formatException(record.exc_info)
+        shown = printable(traceback)
+        record.exc_text = f"  {_indented(shown)}"
+        if shown != traceback:
+            record.exc_info = None
+    if record.exc_text:  # the filter of another logger may have formatted it
+        shown = _redacted(record.exc_text, redactors)
+        if shown != record.exc_text:  # a handler that formats the exception itself would show the secret
+            record.exc_info, record.exc_text = None, shown
+    return True
+
+
+def _redacted(text: str, redactors: Iterable[Redactor]) -> str:
+    for each in redactors:
+        text = each.redact(text)
+    return text
 
 
 def _indented(text: str) -> str:
@@ -193,13 +202,6 @@ def _indented(text: str) -> str:
 
 
 _NEXT_LINE = lazy_pattern(r"\n(?=\S)")
-
-
-def redact_log(redactor: Redactor) -> None:
-    """Redact the log ``reactive_agents`` while the redactor exists."""
-    added = RedactingFilter(redactor)
-    _log.addFilter(added)
-    weakref.finalize(redactor, _log.removeFilter, added)
 
 
 # --- Event handlers: plain ones, and async ones that wait ---
