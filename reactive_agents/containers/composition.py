@@ -17,12 +17,10 @@ providers in its constructor, from the providers of the layers below it. What mu
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
-from operator import attrgetter
 from threading import RLock
 from types import MappingProxyType
 from typing import Any, NoReturn, Protocol, Self, TypeAlias, TypeVar
 
-from attrs import frozen
 from dependency_injector import containers, providers
 from dependency_injector.providers import Object as Object  # also for modules outside of this package,
 from dependency_injector.providers import Provider as Provider  # which import dependency-injector by it
@@ -37,10 +35,6 @@ Providers: TypeAlias = Mapping[str, providers.Provider[Any]]
 
 EMPTY: Mapping[Any, Any] = MappingProxyType({})
 """No providers, and no entries of any other kind."""
-
-ByPath: TypeAlias = Callable[[], Iterable[tuple[str, providers.Provider[Any]]]]
-"""The providers of a runtime, each by its path, such as ``models.llm``."""
-
 
 _A = TypeVar("_A")
 
@@ -74,12 +68,13 @@ class Layer(containers.DynamicContainer):
         if name in known and name in self.providers and known[name] is not value:
             where = f"{type(self).__name__}.{name}"
             raise AttributeError(f"{where} cannot be replaced: override it, or use extra_layers.")
-        if isinstance(value, Provider) and not isinstance(value, providers.Self):
-            if not isinstance(value, _PLAIN):
-                _add_provider(self, name, value)
-                return
-            self.providers[name] = value  # as the library adds it, at half the time
-        known[name] = value
+        is_provider = isinstance(value, Provider)
+        if is_provider and isinstance(value, _PLAIN):
+            self.providers[name] = known[name] = value  # as the library adds it, at half the time
+        elif is_provider and not isinstance(value, providers.Self):
+            _add_provider(self, name, value)
+        else:
+            known[name] = value
 
     def reset_singletons(self) -> Any:
         """Forget every service, as a context manager at its end as well."""
@@ -106,29 +101,19 @@ class Layer(containers.DynamicContainer):
 _add_provider = containers.DynamicContainer.__setattr__
 
 
-@frozen(eq=False)
-class Inputs:
-    """The providers that a service was made of, and their overrides at that time."""
-
-    providers: tuple[Provider[Any], ...] = ()
-    overrides: tuple[object, ...] = ()
-
-    @classmethod
-    def of(cls, noted: Sequence[Provider[Any]]) -> Self:
-        """Note the present overrides of these providers."""
-        return cls(tuple(noted), tuple(map(_OVERRIDE, noted)))
-
-    def changed(self) -> tuple[Provider[Any], ...]:
-        """Return the providers whose override has changed since."""
-        now = tuple(map(_OVERRIDE, self.providers))
-        if now == self.overrides:  # so with nearly every run
-            return ()
-        pairs = zip(self.providers, now, self.overrides, strict=True)
-        return tuple(provider for provider, new, noted in pairs if new is not noted)
+def by_path(runtime: Layer) -> Iterator[tuple[str, Provider[Any]]]:
+    """Yield the providers of a runtime, each by its path, such as ``models.llm``."""
+    for prefix, layer in _layers(runtime):
+        for name, each in layer.items():
+            yield f"{prefix}{name}", each
 
 
-_OVERRIDE = attrgetter("last_overriding")
-_NOTHING_MADE = Inputs()
+def _layers(runtime: Layer) -> Iterator[tuple[str, Mapping[str, Provider[Any]]]]:
+    """Yield the providers of each layer, with the prefix of their paths."""
+    nested = {name: each for name, each in runtime.providers.items() if isinstance(each, providers.Container)}
+    yield "", {name: each for name, each in runtime.providers.items() if name not in nested}
+    for name, each in nested.items():
+        yield f"{name}.", each.container.providers
 
 
 class Service(Provider[Any]):
@@ -191,16 +176,13 @@ class Singleton(Service):
 
     Each singleton has its own lock: a thread that waits for a service waits only for the services that it is
     made of.
-
-    Attributes:
-        inputs: the providers that the service was made of; empty until it is made.
     """
 
-    __slots__ = ("_making", "_service", "inputs")
+    __slots__ = ("_making", "_overrides", "_service")
 
     def __init__(self, provides: Callable[..., Any], *args: Any, **kwargs: Any) -> None:
         super().__init__(provides, *args, **kwargs)
-        self.inputs = _NOTHING_MADE
+        self._overrides = EMPTY  # with which the service was made, by what they override
         self._service: Any = None
         self._making = RLock()
 
@@ -220,14 +202,26 @@ class Singleton(Service):
     def reset(self) -> providers.SingletonResetContext:
         """Forget the service, as a context manager at its end as well."""
         with self._making:
-            self.inputs = _NOTHING_MADE
+            self._overrides = EMPTY
             self._service = None
         return providers.SingletonResetContext(self)
 
+    def changed(self) -> tuple[Provider[Any], ...]:
+        """Return what has another override than when the service was made."""
+        if self._service is None:
+            return ()
+        before, now = self._overrides, _overrides(self._inputs())
+        if not before and not now:  # so with nearly every run
+            return ()
+        return tuple(each for each in {**before, **now} if now.get(each) is not before.get(each))
+
+    def _inputs(self) -> Sequence[Provider[Any]]:
+        """Return the providers that the service is made of."""
+        return _inputs((*self.args, *self.kwargs.values()))
+
     def _prepare(self) -> None:
         """Note the overrides with which the service is made."""
-        if self.args or self.kwargs:
-            self.inputs = Inputs.of(_inputs((*self.args, *self.kwargs.values())))
+        self._overrides = _overrides(self._inputs())
 
 
 class OptionalService(Service):
@@ -246,23 +240,24 @@ class EngineProvider(Singleton):
 
     Args:
         make: makes the engine of the other arguments.
-        by_path: the providers whose overrides the engine uses, if they are set before it is made.
+        runtime: has the providers whose overrides the engine uses, if they are set before it is made.
         types: the types of what providers may be overridden with, by their paths, where not a service.
     """
 
-    __slots__ = ("_by_path", "_types")
+    __slots__ = ("_every", "_runtime", "_types")
 
     def __init__(
         self,
         make: Callable[..., Any],
         *args: Any,
-        by_path: ByPath,
+        runtime: Layer,
         types: Mapping[str, tuple[type, ...]] = EMPTY,
         **kwargs: Any,
     ) -> None:
         super().__init__(make, *args, **kwargs)
-        self._by_path = by_path
+        self._runtime = runtime
         self._types = types
+        self._every: tuple[Provider[Any], ...] = ()
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Return the engine, or its override.
@@ -273,42 +268,50 @@ class EngineProvider(Singleton):
             TypeError: a provider is overridden with a value of a wrong type.
         """
         if self.last_overriding is None and self._service is not None:
-            self._refuse_late(self.inputs)
+            self._refuse_late(self)
         made = super().__call__(*args, **kwargs)
         if self.last_overriding is None:
             return made
-        path = next(path for path, each in self._by_path() if each is self)
+        path = next(path for path, each in by_path(self._runtime) if each is self)
         return checked(path, made, *self._types[path])
 
     def unchecked(self) -> Any:
         """Return the engine in spite of later overrides, to control its runs."""
         return super().__call__()
 
+    def _inputs(self) -> Sequence[Provider[Any]]:
+        return self._every
+
     def _prepare(self) -> None:
         ports = next((each for each in self.args if isinstance(each, EngineProvider)), None)
         if ports is not None and ports.last_overriding is None:  # the engine is made of what they are made of
             ports()
-            self.inputs = ports.inputs
+            self._every, self._overrides = ports._every, ports._overrides
             return
-        by_path = tuple(self._by_path())
-        inputs = Inputs.of([each for _, each in by_path])
-        for (path, each), given in zip(by_path, inputs.overrides, strict=True):
+        self._every = tuple(each for _, layer in _layers(self._runtime) for each in layer.values())
+        self._overrides = _overrides(self._every)
+        for path, each in by_path(self._runtime) if self._overrides else ():
+            given = self._overrides.get(each)
             if given is None:
                 continue
             if path in self._types:
                 checked(path, each(), *self._types[path])
             elif isinstance(each, OptionalService) and isinstance(given, Object):
                 as_maybe(given(), f"{path}: ")
-        for each in inputs.providers:  # some may have been made before, as the bus for its first subscriber
+        for each in self._every:  # some may have been made before, as the bus for its first subscriber
             kept = each.provides if isinstance(each, OptionalService) else each
-            if isinstance(kept, Singleton) and kept.inputs is not _NOTHING_MADE:
-                self._refuse_late(kept.inputs)
-        self.inputs = inputs
+            if isinstance(kept, Singleton):
+                self._refuse_late(kept)
 
-    def _refuse_late(self, inputs: Inputs) -> None:
-        late = inputs.changed()
+    def _refuse_late(self, made: Singleton) -> None:
+        late = made.changed()
         if late:
-            raise LateOverrideError(tuple(path for path, each in self._by_path() if each in late))
+            raise LateOverrideError(tuple(path for path, each in by_path(self._runtime) if each in late))
+
+
+def _overrides(of: Sequence[Provider[Any]]) -> Mapping[Provider[Any], Provider[Any]]:
+    """Return the present overrides of providers, by what they override."""
+    return {each: each.last_overriding for each in of if each.last_overriding is not None} or EMPTY
 
 
 def _inputs(arguments: Iterable[object]) -> list[Provider[Any]]:

@@ -27,7 +27,6 @@ from reactive_agents.adapters.tools.combined import CombinedTools, ToolGroup, To
 from reactive_agents.adapters.tools.decorator import Tool
 from reactive_agents.containers.composition import (
     EMPTY,
-    ByPath,
     EngineProvider,
     Layer,
     Lifetimes,
@@ -567,7 +566,7 @@ class EngineLayer(Layer):
         memory: MemoryLayer,
         governance: GovernanceLayer,
         reasoning: ReasoningLayer,
-        by_path: ByPath,
+        runtime: Layer,
     ) -> None:
         super().__init__()
         self.given_hooks: Provider[tuple[LifecycleHook, ...]] = given.get("given_hooks") or Object(())
@@ -583,7 +582,7 @@ class EngineLayer(Layer):
         self.handoffs: Provider[Mapping[str, HandoffTarget]] = given.get("handoffs") or Object(EMPTY)
         self.ports: Provider[EnginePorts] = given.get("ports") or EngineProvider(
             build_ports,
-            by_path=by_path,
+            runtime=runtime,
             types=TYPES,
             llm=models.llm,
             events=core.events,
@@ -618,5 +617,5 @@ class EngineLayer(Layer):
             handoffs=self.handoffs,
         )
         self.engine: Provider[ExecutionEngine] = given.get("engine") or EngineProvider(
-            ExecutionEngine, settings, self.ports, RunningTasks(), by_path=by_path, types=TYPES
+            ExecutionEngine, settings, self.ports, RunningTasks(), runtime=runtime, types=TYPES
         )

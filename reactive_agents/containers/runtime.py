@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeAlias, TypeVar, get_args
@@ -166,7 +166,7 @@ class RuntimeContainer(Layer):
             memory=memory,
             governance=governance,
             reasoning=reasoning,
-            by_path=self._by_path,
+            runtime=self,
         )
         self._nest("engine", engine, base("engine"))
         for name in extra_layers:
@@ -198,14 +198,6 @@ class RuntimeContainer(Layer):
         if not isinstance(layer, containers.DynamicContainer):
             raise TypeError(f"The extra layer {name!r} is {layer!r}; expected a container or its class.")
         return {own: each for own, each in layer.providers.items() if own not in layer.dependencies}
-
-    def _by_path(self) -> Iterator[tuple[str, Provider[Any]]]:
-        for name, provider in self.providers.items():
-            if isinstance(provider, providers.Container):
-                for own, each in provider.container.providers.items():
-                    yield f"{name}.{own}", each
-            else:
-                yield name, provider
 
 
 def create_runtime(
