@@ -200,7 +200,7 @@ def wrong_value(
         fits: the further condition for a value that is not ``None``.
     """
     try:
-        if kind is str and type(value) is str:  # which needs no codec
+        if kind in (str, int) and type(value) is kind:  # which needs no codec
             fitting = True
         else:
             is_kind = kind is not str or isinstance(value, str)  # bytes and paths are encoded as texts

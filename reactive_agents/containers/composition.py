@@ -110,10 +110,13 @@ def by_path(runtime: Layer) -> Iterator[tuple[str, Provider[Any]]]:
 
 def _layers(runtime: Layer) -> Iterator[tuple[str, Mapping[str, Provider[Any]]]]:
     """Yield the providers of each layer, with the prefix of their paths."""
-    nested = {name: each for name, each in runtime.providers.items() if isinstance(each, providers.Container)}
-    yield "", {name: each for name, each in runtime.providers.items() if name not in nested}
-    for name, each in nested.items():
-        yield f"{name}.", each.container.providers
+    own: dict[str, Provider[Any]] = {}
+    for name, provider in runtime.providers.items():
+        if isinstance(provider, providers.Container):
+            yield f"{name}.", provider.container.providers
+        else:
+            own[name] = provider
+    yield "", own
 
 
 class Service(Provider[Any]):
@@ -206,10 +209,13 @@ class Singleton(Service):
             self._service = None
         return providers.SingletonResetContext(self)
 
+    @property
+    def is_made(self) -> bool:
+        """Whether the service is made."""
+        return self._service is not None
+
     def changed(self) -> tuple[Provider[Any], ...]:
         """Return what has another override than when the service was made."""
-        if self._service is None:
-            return ()
         before, now = self._overrides, _overrides(self._inputs())
         if not before and not now:  # so with nearly every run
             return ()
@@ -267,7 +273,7 @@ class EngineProvider(Singleton):
                 uses, was made.
             TypeError: a provider is overridden with a value of a wrong type.
         """
-        if self.last_overriding is None and self._service is not None:
+        if self.last_overriding is None and self.is_made:
             self._refuse_late(self)
         made = super().__call__(*args, **kwargs)
         if self.last_overriding is None:
@@ -300,7 +306,7 @@ class EngineProvider(Singleton):
                 as_maybe(given(), f"{path}: ")
         for each in self._every:  # some may have been made before, as the bus for its first subscriber
             kept = each.provides if isinstance(each, OptionalService) else each
-            if isinstance(kept, Singleton):
+            if isinstance(kept, Singleton) and kept.is_made:
                 self._refuse_late(kept)
 
     def _refuse_late(self, made: Singleton) -> None:
@@ -346,7 +352,9 @@ def as_maybe(service: Any, place: str = "") -> Maybe[Any]:
     Raises:
         TypeError: it is a class.
     """
-    found = service.value_or(None) if isinstance(service, Maybe) else service
+    if service is None or service is Nothing:
+        return Nothing
+    found = service.unwrap() if type(service) is Some else service
     if isinstance(found, type):
         raise TypeError(
             f"{place}got the class {found.__name__}, expected a service, such as an object of that class"

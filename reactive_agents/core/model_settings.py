@@ -236,6 +236,8 @@ class ModelSettings(Value):
     @property
     def secrets(self) -> tuple[str, ...]:
         """Return the values of headers, and those in the body with a secret's name."""
+        if not self.headers and not self.extra_body:
+            return ()
         named = [value for name, value in self.headers.items() if _is_secret(name)]
         words = [word for value in named for word in value.split()]
         found = {*self.headers.values(), *words, *_secrets_in(dict(self.extra_body))}
