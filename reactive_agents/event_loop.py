@@ -310,7 +310,7 @@ async def within(
         else:
             left_s = seconds - (monotonic() - begun_at)
             if timeout is None:
-                scope.deadline = anyio.current_time() + left_s
+                scope.deadline = _time_of_this_loop() + left_s
             else:
                 timeout.begin(scope, left_s)
             returned = await _Rest(begun, waits_for)
@@ -338,7 +338,7 @@ class Timeout:
         """Cancel the scope when the seconds have passed."""
         self._scope, self._left_s = scope, left_s
         if not self._stops:
-            scope.deadline = anyio.current_time() + left_s
+            scope.deadline = _time_of_this_loop() + left_s
 
     def stop(self) -> None:
         """Let no time pass until :meth:`go_on` is called as often."""
