@@ -6,6 +6,7 @@ import json
 import os
 import re
 from collections.abc import Collection, Iterator, Mapping
+from operator import attrgetter
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
@@ -27,6 +28,9 @@ from reactive_agents.core.values import lazy_pattern
 T = TypeVar("T")
 
 MODEL_EXPECTED = "a model such as 'openai/gpt-4o-mini', 'ollama/llama3.2' or 'offline'"
+
+_SETTINGS = tuple(each.name for each in fields(RunSettings))
+_settings_of = attrgetter(*_SETTINGS)
 
 
 @frozen(slots=False, eq=False, repr=False)
@@ -66,7 +70,7 @@ class AgentConfig(RunSettings):
     @property
     def settings(self) -> RunSettings:
         """The settings of the agent's runs, without its services."""
-        return RunSettings(**{each.name: getattr(self, each.name) for each in fields(RunSettings)})
+        return RunSettings(*_settings_of(self))
 
     def to_json(self) -> str:
         """Return the configuration as a JSON document."""
@@ -94,8 +98,7 @@ class AgentConfig(RunSettings):
     def _document(self) -> dict[str, Any]:
         keyless = evolve(self, model=self.model.keyless)
         document = cast(dict[str, Any], _without_nothing(encode(keyless)))
-        settings = {each.name for each in fields(RunSettings)}
-        own = (each.name for each in fields(AgentConfig) if each.name not in settings)
+        own = (each.name for each in fields(AgentConfig) if each.name not in _SETTINGS)
         first = (name for name in ("name", *own) if name in document)
         return {name: document[name] for name in (*first, *document)}
 
