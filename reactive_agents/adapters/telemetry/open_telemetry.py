@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any, TypeAlias
 
 from attrs import define, field
@@ -64,6 +64,7 @@ class _RunSpans:
     conversation: Attributes
     models: dict[int, _OpenSpan] = field(factory=dict)
     tools: dict[CallId, _OpenSpan] = field(factory=dict)
+    decided: dict[CallId, datetime] = field(factory=dict)
     plans: dict[PlanId, _OpenSpan] = field(factory=dict)
 
 
@@ -115,6 +116,7 @@ class OpenTelemetryHandler:
             events.PlanStepChanged: self._tell_of_plan_step,
             events.PlanEnded: self._end_plan,
             **dict.fromkeys(_NAMED_EVENTS, _add_named_event),
+            events.ApprovalDecided: _note_decision,
         }
 
     def __call__(self, event: Any) -> None:
@@ -248,7 +250,8 @@ class OpenTelemetryHandler:
             opened.span.set_attribute("gen_ai.tool.call.arguments", _json(event.arguments))
         is_current = trace.get_current_span() is opened.span
         if not event.replayed:
-            self._close(opened, event.at, {}, "" if event.success else "tool_error", event.error)
+            ended = _end_of_call(event, spans.decided.pop(event.call_id, opened.began))
+            self._close(opened, ended, {}, "" if event.success else "tool_error", event.error)
         if is_current:  # parallel calls have separate contexts
             contexts.attach(opened.before)
 
@@ -306,6 +309,21 @@ _NAMED_EVENTS = (
 
 def _add_named_event(event: events.Event, spans: _RunSpans) -> None:
     spans.run.span.add_event(type(event).__name__, timestamp=_nanoseconds(event.at))
+
+
+def _note_decision(event: events.ApprovalDecided, spans: _RunSpans) -> None:
+    spans.decided[event.call_id] = event.at
+    _add_named_event(event, spans)
+
+
+def _end_of_call(event: events.ToolCallCompleted, began: datetime) -> datetime:
+    """Return when a call ended; its event comes after the last of the calls beside it."""
+    is_measured = (
+        event.duration_ms > 0 if event.origin == "executed" else event.origin in ("stored", "refused")
+    )
+    if not is_measured:
+        return event.at  # it waited for others, or was not measured
+    return min(event.at, began + timedelta(milliseconds=event.duration_ms))
 
 
 def _current_model_call(spans: _RunSpans) -> _OpenSpan | None:

@@ -7,9 +7,11 @@ import json
 import logging
 import sys
 import threading
+import time
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import aclosing, contextmanager
+from datetime import timedelta
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from itertools import pairwise
 from pathlib import Path
@@ -34,7 +36,12 @@ from reactive_agents import AgentError, McpServer, ReactiveAgent, ReactiveAgents
 from reactive_agents.adapters.system import trace_headers
 from reactive_agents.adapters.telemetry.console import describe
 from reactive_agents.core.errors import ModelUnavailable
-from reactive_agents.core.events import ModelCallCompleted, ToolCallCompleted, ToolCallStarted
+from reactive_agents.core.events import (
+    ApprovalDecided,
+    ModelCallCompleted,
+    ToolCallCompleted,
+    ToolCallStarted,
+)
 from reactive_agents.core.models import Usage
 from reactive_agents.server import create_app
 from reactive_agents.testing import EventRecorder, ScriptedLLM, answer, call, calls, fail, say
@@ -197,6 +204,41 @@ def test_calls_beside_each_other_are_current_each_in_its_own_tool() -> None:
     (run,) = (span for span in traced.exporter.get_finished_spans() if "invoke" in span.name)
     assert {parent_of(span) for span in used} == {id_of(run)}
     assert trace_headers() == {}
+
+
+def test_calls_beside_each_other_last_as_long_as_each_of_them_took() -> None:
+    traced, recorder = Traced(), EventRecorder()
+
+    @tool
+    def quick(at: str) -> str:
+        """Look at a near place."""
+        return at
+
+    @tool(requires_approval=True)
+    def slow(at: str) -> str:
+        """Look at a far place."""
+        time.sleep(0.05)
+        return at
+
+    model = ScriptedLLM(
+        calls(call("quick", at="a"), call("slow", at="b"), call("quick", at="c")), answer("So.")
+    )
+    builder = ReactiveAgents.create().with_llm(model).with_reasoning().with_tools(quick, slow)
+    agent = builder.with_approval(lambda _: True).with_telemetry(traced.provider).build()
+    agent.subscribe(recorder)
+    agent.run_sync("Look at all.")
+    spans = {
+        (each.attributes or {}).get("gen_ai.tool.call.id"): each
+        for each in traced.exporter.get_finished_spans()
+    }
+    decided = {each.call_id: each.at for each in recorder.of(ApprovalDecided)}
+    started = {each.call_id: decided.get(each.call_id, each.at) for each in recorder.of(ToolCallStarted)}
+    ended = recorder.of(ToolCallCompleted)
+    assert len(ended) == 3
+    for each in ended:
+        took = timedelta(milliseconds=each.duration_ms)
+        end = min(each.at, started[each.call_id] + took)
+        assert spans[each.call_id].end_time == int(end.timestamp() * 1_000_000) * 1000
 
 
 @pytest.mark.system
