@@ -259,7 +259,11 @@ def enter_answer(ledger: CallLedger, text: str) -> CallLedger:
     said = {digest(" ".join(sorted(words)))} if words else set()
     again = bool(said & ledger.said)
     return replaced(
-        ledger, said=ledger.said | said, idle_turns=ledger.idle_turns + again, novelty=None, repeated=False
+        ledger,
+        said=ledger.said | said,
+        idle_turns=ledger.idle_turns + 1 if again else 0,
+        novelty=None,
+        repeated=False,
     )
 
 

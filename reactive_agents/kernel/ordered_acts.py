@@ -16,7 +16,14 @@ from typing import NamedTuple
 
 from attrs import evolve, frozen
 
-from reactive_agents.core.figures import follows_at_once, has_word, numerals, plain_numbers, read_number
+from reactive_agents.core.figures import (
+    follows_at_once,
+    has_word,
+    numerals,
+    plain_numbers,
+    read_number,
+    without_list_marks,
+)
 from reactive_agents.core.languages import alternatives, expression, word_set
 from reactive_agents.core.tools import ToolDefinition
 from reactive_agents.kernel.announcements import (
@@ -137,6 +144,11 @@ _VALUE = re.compile(
 """An argument that is an address or has one number, and is no date or time, nor worked out."""
 _NUMBER = re.compile(r"(?:\b[A-Za-z]{1,4}-)?(\d+(?:[.,]\d+)*)")
 _COMMA = re.compile(r"[,;]\s*")
+_LISTED = re.compile(
+    rf"\s*[,;\n、，]\s*(?:{alternatives('and')}\s)?|\s{alternatives('and')}\s", re.IGNORECASE
+)
+"""What stands between the things of a list."""
+_AROUND = " \n.!\"'*[]"
 _NO_THING = re.compile(r"(?<![\d.,])(?:\d+\s?[-–]\s?\d+|\d[\d.,]*\s?%)")
 """Ranges and shares, which calls have in other forms."""
 _NOON = 12
@@ -252,6 +264,7 @@ def claim_left(
     called: Set[str],
     calls: Sequence[CompletedCall],
     results: Collection[str],
+    tried: Container[str] = (),
 ) -> tuple[str, ...]:
     """Return the tools for an order that an answer only repeats as done.
 
@@ -259,16 +272,20 @@ def claim_left(
     Such an answer has the words of the order and at most as many others, none of which is a figure or a name,
     or stands in a result. A tool is for the order if it does its act or they have a subject in common; every
     one may be if something was looked up, or if the order is in a language other than English and the answer
-    says that something was done.
+    says that something was done. A tool that there is not is for the order it was called for, unless the
+    answer is the work: "Sort the words pear and fig" asks for no more than the words in another order.
 
     Args:
         calls: those that worked.
+        tried: the names of tools that there are not, and that were called.
     """
     acting = [each for each in tools if may_act(each) and not only_looks(each)]
     if not acting or any(each.name in called and not only_looks(each) for each in tools):
         return ()
     if len(task) > _LONGEST_ORDER or size_of(text) >= MANY_WORDS or denies(task):
         return ()
+    if is_work := _rearranges(text, task):
+        acting = [each for each in acting if each.name not in tried]
     plain = _TEXT_AFTER.sub(" ", QUOTATION.sub(" ", task))
     orders = [each for each in clauses_of(plain) if _may_order(each, is_looked_up=bool(calls))]
     said = [each for each in map(read_clause, clauses_of(text)) if not is_courtesy(each)]
@@ -278,7 +295,7 @@ def claim_left(
     reaches = any(map(_REACHES.search, orders))
     claims = reaches and any(_claims(each, act) for each in said for act in _REACHING)
     ordered, about = _orders_in(task), subjects_in(" ".join(orders))
-    if not ordered and _words_in([plain]) - _NO_VERB <= _words_in([text]):
+    if not (ordered or tried) and _words_in([plain]) - _NO_VERB <= _words_in([text]):
         return ()  # a statement that is repeated: "Thanks, the door is closed"
     shown = "\n".join((*results, *(each.told for each in calls), *map(_described, tools)))
     if not (
@@ -297,9 +314,24 @@ def claim_left(
         near = near or [each for each in acting if read_tool(each.name, each.description).subjects & about]
         near = near or [each for each in acting if takes_named(each, plain)]
         is_foreign = may_be_order(task, {each.name: each.description for each in acting})
-        if not near and (calls or (is_foreign and _HAVE_DONE.search(text))):
+        if not (near or is_work) and (calls or (is_foreign and _HAVE_DONE.search(text))):
             near = acting
+        near = near or [each for each in acting if each.name in tried]
     return tuple(dict.fromkeys(each.name for each in near))
+
+
+def _rearranges(text: str, task: str) -> bool:
+    """Return whether a text ends with a list of things of a task, in another order.
+
+    A text without letters is the work too: "3, 7, 9".
+    """
+    if not any(map(str.isalpha, text)):
+        return True
+    first, *others = (each.strip(_AROUND) for each in _LISTED.split(without_list_marks(text).strip(_AROUND)))
+    things = (first.rpartition(" ")[2], *others)
+    found = [re.search(rf"(?<!\w){re.escape(each)}(?!\w)", task, re.IGNORECASE) for each in things]
+    places = [each.start() for each in found if each]
+    return len(places) == len(found) and places != sorted(places)
 
 
 def _may_order(clause: str, *, is_looked_up: bool) -> bool:
@@ -364,7 +396,7 @@ def _only_repeats(
             return False
         if is_known and not is_own and word.isdecimal() and len(word) >= _LEAST and not results:
             continue  # "Order 4711 placed"
-        if not is_own and (word[0].isdigit() or (word != folded and word not in first)):
+        if not is_own and (word[0].isdigit() or (word != word.lower() and word not in first)):
             return False
         if folded not in UNTELLING and (len(folded) >= _LEAST or not word.isascii() or word[0].isdigit()):
             known, new = known + is_own, new + (not is_own)

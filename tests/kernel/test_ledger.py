@@ -140,6 +140,8 @@ def test_an_answer_given_again_is_idle_whatever_its_case_and_marks() -> None:
     other = enter_answer(ledger, "It is otherwise.")
     assert other.idle_turns == 0
     assert enter_answer(other, "It is so.").idle_turns == 1
+    unread = enter_turn(ledger, [entry(origin="refused")])
+    assert (unread.idle_turns, enter_answer(unread, "It is new.").idle_turns) == (1, 0)
 
 
 def test_an_answer_is_known_again_in_another_process() -> None:

@@ -28,6 +28,7 @@ from reactive_agents.core.figures import (
     occurs,
 )
 from reactive_agents.core.ids import CallId
+from reactive_agents.core.json import JsonObject
 from reactive_agents.core.languages import alternatives
 from reactive_agents.core.messages import AssistantMessage, Message, ToolCall
 from reactive_agents.core.results import DEADLINE, ReasoningStep
@@ -1003,7 +1004,8 @@ def call_missing(
     made, before = tuple(steps), _calls_in(history)
     seen = [each for step in made if step.type == "observation" and (each := step.metadata)]
     refused = {each.tool_used or "" for each in seen if each.origin == "refused"}
-    offered += _unknown_tools(refused - {each.name for each in offered})
+    unknown = _unknown_tools(refused - {each.name for each in offered})
+    offered += unknown
     acting = _acting_in(offered)
     if not acting:
         return ""
@@ -1020,7 +1022,8 @@ def call_missing(
     if not is_called and (left := act_left(task, text, offered, called, results.values())):
         return f"no call of {' or '.join(left)} was made"
     calls = _calls_made(made, results)
-    if not is_called and (left := claim_left(task, text, offered, called, calls, results.values())):
+    tried = {each.name for each in unknown}
+    if not is_called and (left := claim_left(task, text, offered, called, calls, results.values(), tried)):
         return f"no call of {' or '.join(left)} was made"
     if called.isdisjoint(acting) or not acting.isdisjoint(earlier):
         return ""
@@ -1034,7 +1037,8 @@ def call_missing(
 def _unknown_tools(names: Iterable[str]) -> list[ToolDefinition]:
     """Return tools that there are not, as the names in calls describe them."""
     called = (name for name in names if name not in (FINAL_ANSWER, RECALL))
-    return [ToolDefinition(name, f"{' '.join(words(name)).capitalize()}.", {}) for name in called]
+    takes: JsonObject = {"properties": {"text": {"type": "string"}}}
+    return [ToolDefinition(name, f"{' '.join(words(name)).capitalize()}.", takes) for name in called]
 
 
 def _acting_in(tools: Iterable[ToolDefinition]) -> set[str]:
