@@ -60,7 +60,7 @@ MOST_SUMMED = 10
 """Numbers up to which all sums of some, or shares of sums, are compared."""
 _LONGEST_STRIDE = 8
 _LONGEST_NUMBER = 300
-_MILLION = 1e6
+_MILLION, _HUNDRED = 1e6, 100
 _LONGEST_COUNT = 60.0
 """The largest unit of which the rest is told too."""
 _YEARS = range(1900, 2200)
@@ -217,6 +217,7 @@ class KnownNumbers:
         self._reached: list[float] | None = None
         self._computed: list[float] = []
         self._sums: list[float] = []
+        self._simple: list[float] = []
 
     def _values(self, text: str) -> tuple[float, ...]:
         """Return what a written number may mean, which is read once."""
@@ -226,6 +227,7 @@ class KnownNumbers:
 
     def supports(self, figure: str) -> bool:
         """Return whether a figure, or each part of one such as a date, is known."""
+        figure = figure.removeprefix("-")
         if _QUANTITY.fullmatch(figure):
             return self._has(figure)
         parts = re.split(r"[:/-]|(?<=\d)h(?=\d)", figure)
@@ -297,6 +299,7 @@ class KnownNumbers:
             # in other units a number is not computed with: of one result all would follow
             more = {*_converted(islice(found, _MOST_NUMBERS))}
             more |= {each + step for each in numbers if each in _YEARS for step in (-1, 1)}
+            more |= {each / 2 for each in numbers}
             columns = ([*self._each], self._every, self._others)
             added = ([each for each in column if each not in self._shares] for column in columns)
             sums = {total for column in added for total in column_sums(column)}
@@ -304,8 +307,12 @@ class KnownNumbers:
             self._reached = sorted({*self._computed, *_rests(numbers, sums), *more})
         if has_between(self._reached, low, high):
             return True
+        if not self._simple:
+            self._simple = sorted({*self._sums, *(a * b for a in numbers for b in numbers)})
+        # to small whole numbers two operations of any kind lead nearly always
+        before = self._simple if value < _HUNDRED and value.is_integer() else self._computed
         return any(
-            has_between(self._computed, *sorted(ends))
+            has_between(before, *sorted(ends))
             for each in numbers
             for ends in _before_last_operation(low, high, each, is_share=each in self._shares)
         )

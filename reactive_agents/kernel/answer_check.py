@@ -73,6 +73,7 @@ from reactive_agents.kernel.clauses import (
     beginnings_in,
     clauses_of,
     has_thanks,
+    is_english,
     is_unread,
     joined,
     last_clause,
@@ -126,7 +127,8 @@ _SOME_WORDS = 12
 """Words that announcements seldom have."""
 _LONGEST_ACKNOWLEDGEMENT = 3
 _CALL_SIGNS = lazy_pattern(
-    r"<(?:tool_call|function[=_ ]|tool_code|invoke)|\[TOOL_CALLS\]|<\|tool|^[ \t]*Action(?: Input)?[ \t]*:"
+    r"<(?:tool_call|function[=_ ]|tool_code|invoke)|\[TOOL_CALLS\]|<\|(?:tool|python_tag)|^functions\.\w+:\d"
+    r"|^[ \t]*Action(?: Input)?[ \t]*:"
     r"|\{\s*[\"'](?P<key>name|tool|tool_name|function|action)[\"']\s*:\s*[\"'](?P<name>[\w.-]+)",
     re.IGNORECASE | re.MULTILINE,
 )
@@ -138,6 +140,7 @@ _PASSING = lazy_pattern(
 )
 """In errors that another try may not meet."""
 _TAG = lazy_pattern(r"</?[\w|]{1,20}>")
+_TAG_BEGINS = frozenset("<[")
 _LONGEST_LABEL = 3
 """Words before a delivered call: "Step 2:", "I call"."""
 NOTHING_SEEN = Seen("")
@@ -154,16 +157,21 @@ def explains(text: str, task: str, errors: Sequence[str]) -> bool:
     """Return whether a text says why the tools failed, and claims nothing else.
 
     Its figures all occur in the errors or the task. It shares words of the errors that the task does not
-    have: half of what its last clause adds to the task, or, where it denies something, any.
+    have: half of what its last clause adds to the task, or, where it denies something, any. The errors are
+    English: in another language it denies something as they do.
     """
     shown = "\n".join((task, *errors))
     if not all(occurs(figure, shown) for figure in numbers_and_names(text)):
         return False
     told = words_of("\n".join(errors)) - words_of(task)
     added = words_of(last_clause(text)) - words_of(task)
-    if read_clause(text).denies and told & words_of(text):
+    if denies(text) and (told & words_of(text) or (not is_english(task) and any(map(_denies_in, errors)))):
         return True
     return bool(added) and 2 * len(added & told) >= len(added)
+
+
+def _denies_in(error: str) -> bool:
+    return denies(error.rpartition("): ")[2])
 
 
 def tells_failure(text: str, error: str, *, is_repeated: bool = False) -> bool:
@@ -624,6 +632,7 @@ def unmade_call(
     *,
     told: str = "",
     delivered: bool = False,
+    quotes: bool = True,
 ) -> str | None:
     """Return the name in what looks like a tool call written as text.
 
@@ -636,8 +645,10 @@ def unmade_call(
         spelled: what looks like calls of the offered tools, of :func:`spelled_calls`.
         told: the instructions; a form of the answer stands there.
         delivered: whether the text came with ``final-answer``, where a call is all of it.
+        quotes: whether what begins with a tag there may be of a result.
     """
-    if not delivered and (name := _signed(text)) is not None:
+    is_own = not quotes and text.lstrip()[:1] in _TAG_BEGINS and WORD.search(_TAG.sub("", text))
+    if (is_own or not delivered) and (name := _signed(text)) is not None:
         return name
     asked = f"{seen.task}\n{told}"
     found = [

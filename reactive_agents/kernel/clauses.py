@@ -87,12 +87,12 @@ _FILE = lazy_pattern(
     r"(?<![\w@/.:-])[\w-]+(?:/[\w.-]+)*\."
     r"(?:md|rst|txt|log|py|toml|json|ya?ml|csv|tsv|html|pdf|docx?|xlsx?|cfg|ini|xml)\b"
 )
-_PERSON = lazy_pattern(r"(?<![\w.+-])[\w.+-]+@[\w-]+\.[a-zA-Z.-]*[a-zA-Z]", re.ASCII)
+ADDRESS = lazy_pattern(r"(?<![\w.+-])[\w.+-]+@[\w-]+\.[a-zA-Z.-]*[a-zA-Z]", re.ASCII)
 _PAGE = lazy_pattern(r"https?://[^\s\"'<>()]*\w")
 _DATA = lazy_pattern(r"[:：]\s+(?![\w.+-]+@).*")
 """What follows a colon, other than an address."""
 _TAKERS = (
-    (_PERSON, re.compile(r"mail|recipient|contact|message|invit|send|\bto\b", re.IGNORECASE)),
+    (ADDRESS, re.compile(r"mail|recipient|contact|message|invit|send|\bto\b", re.IGNORECASE)),
     (_FILE, re.compile(r"file|path|document", re.IGNORECASE)),
 )
 """Patterns of addresses and files, with words in the names of tools that take them."""
@@ -400,12 +400,14 @@ def _described(tool: ToolDefinition) -> str:
     return f"{tool.name} {tool.description} {names}".replace("_", " ").replace("-", " ")
 
 
-def names(text: str, thing: str) -> bool:
-    """Return whether a text mentions a search term."""
+def names(text: str, thing: str, *, plural: bool = False) -> bool:
+    """Return whether a text mentions a search term, or also its plural."""
     least = _SHORTEST_THING if thing.isascii() else FEW_WORDS
     if not least <= len(thing) <= _LONGEST_THING:
         return False
-    return re.search(rf"(?<![A-Za-z0-9]){re.escape(thing)}(?![A-Za-z0-9])", text, re.IGNORECASE) is not None
+    ending = "(?:e?[sn])?" if plural else ""
+    found = rf"(?<![A-Za-z0-9]){re.escape(thing)}{ending}(?![A-Za-z0-9])"
+    return re.search(found, text, re.IGNORECASE) is not None
 
 
 @lru_cache(maxsize=8)
@@ -416,7 +418,7 @@ def names_particulars(task: str) -> bool:
     figures. This depends only on its form, in any language, not on the descriptions of the tools.
     """
     plain = QUOTATION.sub(" ", task)
-    if _IDENTIFIER.search(plain) or any(each.search(plain) for each in (_FILE, _PERSON, _PAGE)):
+    if _IDENTIFIER.search(plain) or any(each.search(plain) for each in (_FILE, ADDRESS, _PAGE)):
         return True
     if lists_things(plain):
         return True

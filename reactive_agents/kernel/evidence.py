@@ -77,6 +77,11 @@ class Seen(Value):
         return "\n".join(self.results)
 
     @computed
+    def everything(self) -> str:
+        """All texts as one, made once for all checks."""
+        return "\n".join((self.task, self.told, self.given, self.found))
+
+    @computed
     def found_words(self) -> set[str]:
         """The words of the results."""
         return clauses.words_of(self.found)
@@ -122,7 +127,7 @@ def unsupported_figures(answer: str, seen: Seen) -> tuple[str, ...]:
     said = clauses.BLOCK.sub("\n", answer) if is_written else answer
     told = "\n".join(each for each in clauses.clauses_of(said) if not clauses.QUESTION.search(each)) or said
     figures = [*islice(dict.fromkeys(larger_figures(told)), _MOST_FIGURES)]
-    shown = "\n".join((seen.task, seen.told, seen.given, seen.found)) if figures else ""
+    shown = seen.everything if figures else ""
     unknown = [figure for figure in figures if not (occurs(figure, shown) or is_within(figure, shown))]
     if figures and (wrong := in_another_unit(told, shown)):
         return tuple(figure for figure in figures if figure in wrong)
@@ -175,11 +180,16 @@ def _not_summed(unknown: Sequence[str], figures: Sequence[str], known: KnownNumb
 def unknown_people(answer: str, seen: Seen) -> tuple[str, ...]:
     """Return the full names in an English answer that has nothing of the results.
 
-    Of empty results, all names, as of places and days.
+    Of empty results, all names, as of places and days; of results with addresses, in all languages, others.
     None of their words was seen. An answer that denies something, or a task for a text, may name anybody.
     """
     if not seen.results:
         return ()
+    if "@" in answer and "@" in seen.found and (addresses := clauses.ADDRESS.findall(answer)):
+        shown = seen.everything.casefold()
+        parts = ((each, *each.casefold().split("@")) for each in dict.fromkeys(addresses))
+        unknown = tuple(each for each, user, host in parts if not (user in shown and host in shown))
+        return () if shows_content(shown) or denies(answer) or composes(seen.task) else unknown
     pattern = _PERSON if clauses.LETTER.search(seen.found) else _NAME
     told = [each for each in clauses.clauses_of(answer) if not speaks_of_oneself(each)]  # no offers
     names = dict.fromkeys(pattern.findall("\n".join(told)))
@@ -188,7 +198,7 @@ def unknown_people(answer: str, seen: Seen) -> tuple[str, ...]:
     task = Background(seen.task)
     if any(has_evidence(each, seen, task) for each in clauses.clauses_of(answer)):
         return ()
-    shown = "\n".join((seen.task, seen.told, seen.given, seen.found)).casefold()
+    shown = seen.everything.casefold()
     return tuple(each for each in names if not any(word.casefold() in shown for word in each.split()))
 
 

@@ -221,9 +221,9 @@ def act_left(
 ) -> tuple[str, ...]:
     """Return the tools for an act that a task orders, and that no call has done.
 
-    The answer says that it is done, or repeats the task, or speaks only of what was asked before the act.
-    None if it denies or asks something instead, if a result says that it is done, or if another tool may
-    have done it.
+    The answer says that it is done, or repeats the task, or tells only what was found before the act, or for
+    an address or file of the task. None if it denies or asks something instead, if a result says that it is
+    done, or if another tool may have done it.
 
     Args:
         called: the names of the tools that were called.
@@ -247,7 +247,8 @@ def act_left(
         doing = able.get(act, [])
         if any(each.name in called for each in doing):
             continue
-        passes_over = is_vague or (order.is_further and bool(found))
+        is_beside = order.is_further or any(takes_named(each, task) for each in doing)
+        passes_over = is_vague or (bool(found) and is_beside)
         is_left = passes_over and order.is_plain and not evades
         if not is_left and not any(_claims(each, act) for each in said):
             continue

@@ -36,7 +36,15 @@ from reactive_agents.core.texts import one_line
 from reactive_agents.core.tools import TRIED, ToolDefinition
 from reactive_agents.core.values import lazy_pattern
 from reactive_agents.kernel import answer_check, answer_form, clauses, evidence
-from reactive_agents.kernel.announcements import act_of, asks_what, composes, denies, is_reading, subjects_in
+from reactive_agents.kernel.announcements import (
+    act_of,
+    asks_openly,
+    asks_what,
+    composes,
+    denies,
+    is_reading,
+    subjects_in,
+)
 from reactive_agents.kernel.call_parsing.argument_schema import CALL_AGAIN
 from reactive_agents.kernel.call_parsing.json_extraction import breaks_off
 from reactive_agents.kernel.call_parsing.response_calls import may_hold_calls
@@ -101,6 +109,10 @@ _OBJECT = lazy_pattern(r"\{.*\}", re.DOTALL)
 _DIGIT = lazy_pattern(r"\d")
 _TOGETHER = lazy_pattern(rf"\b{alternatives('together_with')}\b[^.!?;]*", re.IGNORECASE)
 """Words before several that one thing may be done for, and the rest of their sentence."""
+_EMPTY = lazy_pattern(r"[\[{][\W_]*")
+"""A result that is an empty list or object."""
+_ONLY_LEADS = lazy_pattern(r"\W*\w[^\n]*[:：][\s*_]*")
+"""A line that is to be followed by the answer."""
 _ONLY_DONE = lazy_pattern(alternatives("only_done"), re.IGNORECASE)
 """An answer that only says that something is done."""
 
@@ -115,8 +127,8 @@ def says_nothing(text: str, state: KernelState, context: KernelContext) -> bool:
     """Return whether a text has no words, or only those of the question.
 
     All that tell something: "The gate of flight OS 112." The words with which the policy ``text_answer`` asks
-    for a call say nothing either, nor do few words over and over that the task does not have. "Done." says
-    nothing where something is asked, and no call was made.
+    for a call say nothing either, nor do few words over and over that the task does not have, nor a line that
+    is delivered and ends with a colon. "Done." says nothing where something is asked, and no call was made.
     """
     if context.max_iterations < 2 or not context.toolset.permits(FINAL_ANSWER):
         return False
@@ -127,6 +139,7 @@ def says_nothing(text: str, state: KernelState, context: KernelContext) -> bool:
         or text.strip() == _NO_CALL
         or not text.strip(" .…")
         or clauses.is_stuck(text, asked)
+        or (state.proposal and state.proposal.call_id and _ONLY_LEADS.fullmatch(text) and not composes(asked))
     ):
         return True
     is_done = is_question and not state.ledger.counted.attempts and _ONLY_DONE.fullmatch(said) is not None
@@ -199,6 +212,7 @@ def written_call(state: KernelState, context: KernelContext) -> Verdict | None:
         _seen(state, context) if spelled else answer_check.NOTHING_SEEN,
         told=f"{context.input.settings.system_prompt}\n{context.input.instructions}",
         delivered=delivered,
+        quotes=bool(results_of(state)),
     )
     if name is None or (state.ledger.idle_turns and _asks_for_call(text, name, context.input.to_do)):
         return None
@@ -324,8 +338,7 @@ def failed_call(state: KernelState, context: KernelContext) -> Verdict | None:
     if state.ledger.told.get(FAILED_CALL):
         if proposal.could_not or answer_check.explains(proposal.text, context.input.asked, [last.content]):
             return None
-        looks_up = is_reading(act_of(context.toolset.descriptions.get(tool, "")))
-        if about and not (looks_up and is_found):
+        if about and not (is_found and _looks_up(tool, context)):
             reason = f"{tool} failed, and the answer does not say so. Missing: what it was called for."
         elif (
             (proposal.call_id is None and (denies(proposal.text) or not state.ledger.idle_turns))
@@ -438,9 +451,10 @@ def _last_failure(state: KernelState) -> ReasoningStep | None:
 def _failure_about(text: str, state: KernelState, context: KernelContext) -> ReasoningStep | None:
     """Return the failure of a call, if a text names what only failed ones were about.
 
+    Beside other results it need not: what the task names and a look-up failed for is missing in the answer.
     A text that denies something may tell of it, and a later call of the tool that worked may stand for it.
     """
-    still = state.ledger.counted.failed_in_a_row
+    still, found = state.ledger.counted.failed_in_a_row, results_of(state)
     if not still:
         return None
     failed = {
@@ -450,13 +464,23 @@ def _failure_about(text: str, state: KernelState, context: KernelContext) -> Rea
     }
     if not failed or denies(text):
         return None
-    known = "\n".join((_seen(state, context).given, *results_of(state))).casefold()
+    known = "\n".join((_seen(state, context).given, *found)).casefold()
     for call in state.steps:
-        failure = failed.get(call.metadata.call_id) if call.type == "action" and call.metadata else None
-        given = texts_given(call.content) if failure is not None else ()
-        if any(clauses.names(text, each) and each.casefold() not in known for each in given):
-            return failure
+        about = call.metadata if call.type == "action" else None
+        if about is None or about.call_id not in failed:
+            continue
+        is_missing = bool(found) and _looks_up(about.tool_used or "", context)
+        named_in = f"{text}\n{context.input.to_do}" if is_missing else text
+        lost = [each for each in texts_given(call.content) if each.casefold() not in known]
+        if any(clauses.names(named_in, each, plural=True) for each in lost):
+            return failed[about.call_id]
     return None
+
+
+def _looks_up(tool: str, context: KernelContext) -> bool:
+    """Return whether a tool is for its result alone, by its description."""
+    definition = context.toolset.definition(tool)
+    return definition is None or not clauses.may_act(definition)
 
 
 @_where_asked_again
@@ -577,12 +601,14 @@ def without_call(text: str, state: KernelState, context: KernelContext) -> str:
     """Return what no call was made for; empty for nothing.
 
     That is an item of a list that the model was asked about, an act that the answer says is done, or what an
-    act depends on.
+    act depends on; and a call that has failed for what the task names.
     """
     if state.ledger.told.get(LEFT_OUT) and (items := _items_left(state, context)):
         return describe_left(items)
     if denies(text) or not state.ledger.counted.attempts:
         return ""
+    if state.ledger.told.get(FAILED_CALL) and (lost := _failure_about(text, state, context)):
+        return f"A call of {lost.metadata and lost.metadata.tool_used} failed."
     uncalled = _asked_and_uncalled(text, state, context)
     if not uncalled and _acting_in(context.toolset.offered):
         uncalled = _claimed_and_uncalled(text, state, context) or _unread_condition(state, context)
@@ -885,7 +911,9 @@ def unsupported(state: KernelState, context: KernelContext) -> Verdict | None:
             f"Not found: {named}. Look it up, or leave it out. Then call {FINAL_ANSWER}.",
         )
     elif not told and not proposal.could_not:
-        if answer_check.lacks_total(proposal.text, seen):
+        if _found_nothing(proposal.text, seen, state, context):
+            objection = "No call has found anything. Look elsewhere, or say that nothing was found."
+        elif answer_check.lacks_total(proposal.text, seen):
             objection = "The task asks for a total, and your answer has none. Work it out."
         elif _may_have_figures(seen.results) and _lacks_figure(proposal.text, state, context):
             objection = "The task asks for a figure, and your answer has none. Find it out."
@@ -907,6 +935,21 @@ def unsupported(state: KernelState, context: KernelContext) -> Verdict | None:
     return Redirect(UNSUPPORTED, objection)
 
 
+def _found_nothing(text: str, seen: evidence.Seen, state: KernelState, context: KernelContext) -> bool:
+    """Return whether a text tells several things although all look-ups found nothing.
+
+    That there is nothing may be the answer to a question of yes or no: "She is fully booked".
+    """
+    if not seen.results or not all(map(_EMPTY.fullmatch, seen.results)) or denies(text):
+        return False
+    if clauses.REQUEST_MARK.search(seen.task) and not (asks_openly(seen.task) or asks_what(seen.task)):
+        return False
+    if not all(_looks_up(tool, context) for tool in state.ledger.counted.succeeded):
+        return False
+    added = clauses.telling_words(text) - clauses.telling_words(seen.everything)
+    return (len(added) > 1 or any(map(_DIGIT.search, added))) and not clauses.QUESTION.search(text)
+
+
 def _tells_of_now(text: str, state: KernelState) -> bool:
     """Return whether a text tells how something is now, before any call."""
     return not state.ledger.counted.attempts and clauses.AS_OF_NOW.search(text) is not None
@@ -922,6 +965,8 @@ def without_source(text: str, state: KernelState, context: KernelContext) -> str
     figures = evidence.unsupported_figures(text, seen)
     if figures:
         return f"These figures have no source: {_listed(figures)}."
+    if _found_nothing(text, seen, state, context):
+        return "No call has found anything."
     if answer_check.lacks_total(text, seen):
         return "The total or mean that is asked for is not in it."
     return "The figure that is asked for is not in it." if _lacks_figure(text, state, context) else ""
