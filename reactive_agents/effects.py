@@ -217,6 +217,11 @@ class Branch:
         """Return the name that the next call of a kind in this branch will have."""
         return f"{self.path}{kind}{self._counts.get(kind, 0) + 1}"
 
+    @property
+    def has_calls(self) -> bool:
+        """Whether a call was named in this branch."""
+        return bool(self._counts)
+
     def fork(self, name: str) -> Branch:
         """Return a new branch of that name."""
         return Branch(f"{name}/")

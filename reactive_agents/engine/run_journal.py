@@ -51,7 +51,7 @@ from reactive_agents.core.tools import TRIED, ToolResult, ToolScope
 from reactive_agents.core.usage import USAGE_RECORDER, RunUsage, UsageRecorder, unknown_usage
 from reactive_agents.core.values import replaced
 from reactive_agents.effects import BRANCH, Branch, Effect, attempt, beside, effect
-from reactive_agents.engine.context import CALLER, Caller, RunStopped
+from reactive_agents.engine.context import CALLER, RunStopped
 from reactive_agents.engine.execution_control import ControlRequest, ExecutionControl
 from reactive_agents.engine.recorded_answers import (
     APPROVAL_RULE,
@@ -549,7 +549,12 @@ class RunJournal:
         """Count the usage of a call of a service that is not made again."""
         if self.account is not None:
             self.account.add(decoded(body.get("usage", []), tuple[RunUsage, ...]))
-            for entry in self.entries.within.get(f"{key}/", ()):
+            self.count_within(key)
+
+    def count_within(self, key: str) -> None:
+        """Count the requests to models within a service's call that this attempt has not made again."""
+        for entry in self.entries.within.get(f"{key}/", ()):
+            if self.account is not None and entry.key.rstrip(_SENT) not in self.entries.used:
                 self.account.add(self.entries.spent_by(entry))
 
     async def count_rest(self, place: object = "") -> None:
@@ -566,6 +571,7 @@ class RunJournal:
             body = self.entries.body_of(entry)
             if entry.kind == "service":
                 self.count_service(entry.key, body)
+                await self.take_in(body, is_shared=False)
             elif entry.kind == "result":
                 outcome = outcome_in(body, "result", ToolResult, errors.ToolErrors)
                 result = outcome.value_or(None)
@@ -573,7 +579,7 @@ class RunJournal:
                     self.account.add(result.usage)
                 if result is None or result.origin in TRIED:
                     self.account.count_calls(1)
-                await self._take_in(body, is_shared=False)
+                await self.take_in(body, is_shared=False)
             elif entry.kind in ("model", "request"):
                 self.account.add(self.entries.spent_by(entry))
 
@@ -630,7 +636,7 @@ class RunJournal:
             body = self.entries.body_of(known)
             if "doubt" in body:  # its process may have died before publishing this
                 self._publish_doubt(key, made, body["doubt"])
-            await self._take_in(body, is_shared=self.entries.is_shared(known))
+            await self.take_in(body, is_shared=self.entries.is_shared(known))
             recorded = outcome_in(body, "result", ToolResult, errors.ToolErrors)
             return recorded.map(lambda result: evolve(result, call_id=made.call.id)), True
         if self.record is None:
@@ -645,7 +651,7 @@ class RunJournal:
         kept = {"tool": made.call.name, **outcome_data(outcome, "result", ToolResult, errors.ToolErrors)}
         if key in self._handled:
             kept["doubt"] = self._handled[key]
-        kept.update(self._begun.pop(key, {}))
+        kept.update(self.noted_sub_runs(key))
         if f"{key}/q1?" in self.entries:  # questions to people are not published again
             await self.flush()
         changes = None if self.state is None else self.state.take_changes()
@@ -697,7 +703,8 @@ class RunJournal:
 
         async def recorded_rule(arguments: JsonObject, ask: Callable[[], Awaitable[bool]]) -> bool:
             """Return whether a rule let a call with these arguments run at first."""
-            if key not in self.entries and f"{key}/q1?" in self.entries:
+            rule = _branch_of(self).next(APPROVAL_RULE)
+            if key not in self.entries and rule not in self.entries and f"{key}/q1?" in self.entries:
                 return False  # someone was asked, when the tool had no rule
             asked = sha256(data_to_json(arguments).encode(errors="backslashreplace")).hexdigest()
 
@@ -714,15 +721,24 @@ class RunJournal:
             approver = _IntendingApprover(approver, intend)
         elif not made.needs_approval:
             await intend()
-        caller = CALLER.get()
-        own = None if caller is None else replaced(caller, sub_runs=[], recorded={})
-        token, above = BRANCH.set(branch.fork(key)), CALLER.set(own)
+        token = BRANCH.set(branch.fork(key))
         try:
             scope = replaced(made.scope, call_key=self.call_key(key), recorded_rule=recorded_rule)
-            return await made.execute(scope, approver)
+            async with self.noting_sub_runs(key):
+                return await made.execute(scope, approver)
+        finally:
+            BRANCH.reset(token)
+
+    @asynccontextmanager
+    async def noting_sub_runs(self, key: str) -> AsyncIterator[None]:
+        """Note the sub-runs that a call begins, which are recorded with its result."""
+        caller = CALLER.get()
+        own = None if caller is None else replaced(caller, sub_runs=[], recorded={})
+        above = CALLER.set(own)
+        try:
+            yield
         finally:
             CALLER.reset(above)
-            BRANCH.reset(token)
             if caller is not None and own is not None and own.sub_runs:
                 caller.take_in(own.sub_runs, own.recorded)
                 self._begun[key] = {
@@ -734,6 +750,10 @@ class RunJournal:
                     },
                 }
 
+    def noted_sub_runs(self, key: str) -> JsonObject:
+        """Return what is recorded of the sub-runs of a call that has ended."""
+        return self._begun.pop(key, {})
+
     async def _noted(self, sub_runs: Sequence[SubRun]) -> JsonObject:
         """Return the sub-runs of a call: their ids, or whole if another record has one."""
         begun = [each.run_id for each in sub_runs if each.parent_run_id == self.run_id]
@@ -744,7 +764,7 @@ class RunJournal:
                 return {"sub_runs": encode(tuple(sub_runs), tuple[SubRun, ...])}
         return {"runs": [*begun]}
 
-    async def _take_in(self, body: Mapping[str, Any], *, is_shared: bool) -> None:
+    async def take_in(self, body: Mapping[str, Any], *, is_shared: bool) -> None:
         """Add the sub-runs of a recorded call to the run, with what they used if the result does not have it.
 
         Args:
@@ -1022,19 +1042,25 @@ class RunBranch(Branch):
                     return begun
             body = journal.entries.body_of(entry)
             journal.count_service(key, body)
+            await journal.take_in(body, is_shared=journal.entries.is_shared(entry))
             return outcome_in(body, "value", kind, ServiceErrors)
         await journal.settle()
         used: list[RunUsage] = []
-        branch = BRANCH.set(self.fork(key))
+        branch = self.fork(key)
+        above = BRANCH.set(branch)
         recorder = USAGE_RECORDER.set(_also_noting(used, USAGE_RECORDER.get()))
         try:
-            outcome = await call()
+            async with journal.noting_sub_runs(key):
+                outcome = await call()
         finally:
             USAGE_RECORDER.reset(recorder)
-            BRANCH.reset(branch)
-        body = outcome_data(outcome, "value", kind, ServiceErrors)
+            BRANCH.reset(above)
+        journal.count_within(key)
+        body = outcome_data(outcome, "value", kind, ServiceErrors) | journal.noted_sub_runs(key)
         if used:
             body["usage"] = encode(tuple(used), tuple[RunUsage, ...])
+        if used or branch.has_calls:  # what it has published is not published again
+            await journal.flush()
         await journal.keep(key, "service", body, later=True)
         return outcome
 

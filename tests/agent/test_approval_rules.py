@@ -428,6 +428,27 @@ async def test_a_call_that_a_rule_left_to_a_person_never_runs_without_one(kind: 
     assert len(asked) == (2 if kind == "answer" else 1)
 
 
+@pytest.mark.parametrize("kind", ["answer", "result"])
+async def test_an_agent_that_a_rule_asked_is_counted_once_when_the_run_goes_on(
+    kind: str, tmp_path: Path
+) -> None:
+    def described(*turns: Turn, judged: Turn | None = None) -> ReactiveAgents:
+        said = [] if judged is None else [judged]
+        judge = ReactiveAgents.create().with_name("judge").with_llm(ScriptedLLM(*said)).build()
+
+        async def is_unusual(arguments: dict[str, Any]) -> bool:
+            return (await judge.run(f"Is it unusual? {arguments}")).output == "Yes."
+
+        return refunding(is_unusual, *turns, handler=lambda request: False)
+
+    path = tmp_path / "r.db"
+    await ended_before(kind, described(CALL, judged=say("Yes.", cost_usd=0.25)), path)
+    agent = described(*DONE).with_durability(path, recover=False).build()
+    result = await agent.runs.resume("r1")
+    assert [each.output for each in result.sub_runs] == ["Yes."]
+    assert result.metadata.cost_usd == 0.25
+
+
 async def test_a_call_that_was_refused_since_nobody_could_be_asked_stays_refused(tmp_path: Path) -> None:
     rule = Says(True, False)
     await ended_before("result", refunding(rule, CALL), tmp_path / "r.db")

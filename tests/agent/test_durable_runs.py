@@ -1931,6 +1931,50 @@ async def test_what_a_service_spent_is_counted_once_over_a_restart(tmp_path: Pat
     assert resumed.metadata.models == whole.metadata.models
 
 
+async def test_a_run_that_a_validator_began_is_counted_once_over_a_restart(tmp_path: Path) -> None:
+    judge = ReactiveAgents.create().with_name("judge").with_llm(ScriptedLLM(say("It is fine."))).build()
+
+    async def accept(text: str) -> None:
+        await judge.run(f"Is it fine? {text}")
+
+    def described(*turns: Any) -> ReactiveAgent:
+        one = ReactiveAgents.create().with_llm(ScriptedLLM(*turns)).with_output_validator(accept)
+        return one.with_durability(tmp_path / "r.db", recover=False).build()
+
+    first = described(say("Hello."))
+    first.container.memory.record.override(Object(UnendingRecord(tmp_path / "r.db", clock=SystemClock())))
+    with pytest.raises(AgentError, match="The disk is full"):
+        await first.run("Greet.", run_id="r1")
+    one = described()
+    resumed = await one.runs.resume("r1")
+    assert [each.output for each in resumed.sub_runs] == ["It is fine."]
+    assert resumed.metadata.model_calls == 2
+    assert (await one.runs.replay("r1")).difference == ""
+
+
+async def test_the_model_call_of_a_service_is_counted_and_in_the_run_log_once_over_a_restart(
+    tmp_path: Path,
+) -> None:
+    """Also if the service had done its work, and does not ask the model again."""
+
+    def described(*turns: Any) -> ReactiveAgent:
+        one = ReactiveAgents.create().with_llm(ScriptedLLM(*turns)).with_run_log(tmp_path / "log.db")
+        one = one.with_memory(tmp_path / "m.db", extraction="model")
+        return one.with_durability(tmp_path / "r.db", recover=False).build()
+
+    first = described(say("Hello."), say("[]"))
+    record = HangingRecord(tmp_path / "r.db", "memory.flush1")
+    first.container.memory.record.override(Object(record))
+    async with anyio.create_task_group() as group:
+        group.start_soon(lambda: first.run("Greet.", run_id="order-1"))
+        await record.hanging.wait()
+        with closing(sqlite3.connect(tmp_path / "log.db")) as file:
+            logged = file.execute("SELECT subject FROM run_events WHERE kind = 'ModelCallCompleted'")
+            assert logged.fetchall() == [("think",), ("extract-memories",)]
+        group.cancel_scope.cancel()
+    assert (await described().runs.resume("order-1")).metadata.model_calls == 2
+
+
 async def test_a_caller_is_interrupted_while_the_record_of_a_named_sub_run_cannot_be_used(
     tmp_path: Path,
 ) -> None:
