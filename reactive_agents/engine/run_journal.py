@@ -552,7 +552,7 @@ class RunJournal:
             self.count_within(key)
 
     def count_within(self, key: str) -> None:
-        """Count the requests to models within a service's call that this attempt has not made again."""
+        """Count requests to models in a service's call that were not made again."""
         for entry in self.entries.within.get(f"{key}/", ()):
             if self.account is not None and entry.key.rstrip(_SENT) not in self.entries.used:
                 self.account.add(self.entries.spent_by(entry))
@@ -765,7 +765,9 @@ class RunJournal:
         return {"runs": [*begun]}
 
     async def take_in(self, body: Mapping[str, Any], *, is_shared: bool) -> None:
-        """Add the sub-runs of a recorded call to the run, with what they used if the result does not have it.
+        """Add the sub-runs of a recorded call to the run.
+
+        What they used is added too, unless the result of the call has it.
 
         Args:
             is_shared: whether the call was paid for by the run that this one was forked from.
