@@ -15,7 +15,7 @@ import json
 import re
 import zlib
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from difflib import SequenceMatcher
 from itertools import takewhile, zip_longest
@@ -116,7 +116,10 @@ class Row:
 
 @define(eq=False)
 class RunTimeline:
-    """The document of a run, event by event."""
+    """The document of a run, event by event.
+
+    Each method named like an event takes the fields of one, whose number is ``last``.
+    """
 
     started_at: datetime
     rows: list[Row] = field(factory=list)
@@ -131,6 +134,7 @@ class RunTimeline:
     ended: JsonObject | None = None
     answer: str | None = None
     last: int = 0
+    _at_ms: float = 0.0
     parts_changed: dict[str, int] = field(factory=dict)
     _by_id: dict[int, Row] = field(factory=dict)
     _calls: dict[int, Row] = field(factory=dict)
@@ -140,19 +144,20 @@ class RunTimeline:
     _phase: Row | None = None
     _turns: int = 0
     _is_continued: bool = False
-    _asked: list[tuple[str, JsonObject]] = field(factory=list)
-    """Calls of the model that have not begun, with their known fields."""
+    _asked: list[tuple[str, bool]] = field(factory=list)
+    """The tools of calls that have not begun, and whether each call was repaired."""
     _thought: Row | None = None
     """The last turn, to which the next steps belong."""
 
     def add(self, event: LoggedEvent) -> None:
         """Add the next event of the run."""
         self.last = event.sequence
+        self._at_ms = round((event.at - self.started_at).total_seconds() * 1000, 3)
         take = getattr(self, f"_{event.kind}", None)
         if take is None or not event.kind[:1].isupper():
-            self._other(event, event.body)
+            self._other(event.kind, event.body)
         else:
-            take(event, event.body)
+            take(event.body)
 
     def row(self, row_id: int) -> Row | None:
         """Return the row of that id."""
@@ -178,110 +183,110 @@ class RunTimeline:
             "last": self.last,
         }
 
-    def _TaskStarted(self, event: LoggedEvent, body: JsonObject) -> None:
+    def _TaskStarted(self, body: JsonObject) -> None:
         self.status = "running"
         if not self.rows:
-            self._row(event, "start", "Task", _text(body, "input"))
+            self._row("start", "Task", _text(body, "input"))
 
-    def _RunContinued(self, event: LoggedEvent, body: JsonObject) -> None:
-        self._close_all(event, "The process ended here.")
+    def _RunContinued(self, body: JsonObject) -> None:
+        self._close_all("The process ended here.")
         self._phase, self._turns, self._is_continued = None, 0, True
         note = f"{counted(_integer(body, 'entries'), 'recorded answer')} are used again"
-        self._row(event, "attempt", f"Continued, attempt {_integer(body, 'attempt')}", note)
+        self._row("attempt", f"Continued, attempt {_integer(body, 'attempt')}", note)
 
-    def _SessionAwaited(self, event: LoggedEvent, body: JsonObject) -> None:
+    def _SessionAwaited(self, body: JsonObject) -> None:
         note = f"until earlier runs of the session {_text(body, 'session')} have ended"
-        self._row(event, "other", "Waits", note)
+        self._row("other", "Waits", note)
 
-    def _TaskCompleted(self, event: LoggedEvent, body: JsonObject) -> None:
+    def _TaskCompleted(self, body: JsonObject) -> None:
         result = _object(body, "result")
         figures = _object(result, "metadata")
         tree = _object(result, "tree")
         if self.tree is not None and tree:
             chosen = [each for each in _list(tree, "chosen") if isinstance(each, str)]
             self.tree = {**self.tree, "chosen": chosen}
-            self._part("tree", event)
+            self._part("tree")
         self.answer = _text(result, "output") or _text(result, "output_text") or None
-        self._ended(event, _text(result, "status") or "completed", figures, _text(result, "reason"))
+        self._ended(_text(result, "status") or "completed", figures, _text(result, "reason"))
 
-    def _TaskFailed(self, event: LoggedEvent, body: JsonObject) -> None:
+    def _TaskFailed(self, body: JsonObject) -> None:
         message = _message(body) or "It failed."
         error, figures = _object(body, "error"), _object(body, "metadata")
         if error.get("tag") == "RunInterrupted":
-            self._row(event, "failure", "Interrupted", message, state="failed")
+            self._row("failure", "Interrupted", message, state="failed")
             return
         status = "cancelled" if error.get("tag") == "RunCancelled" else "failed"
-        self._ended(event, status, figures, message, error=error)
+        self._ended(status, figures, message, error=error)
 
-    def _ended(self, event: LoggedEvent, status: str, figures: JsonObject, reason: str, **more: Json) -> None:
-        self._close_all(event, "")
+    def _ended(self, status: str, figures: JsonObject, reason: str, **more: Json) -> None:
+        self._close_all("")
         by = _text(figures, "terminated_by")
         self.status = status
         self.ended = {"status": status, "terminated_by": by, "reason": reason, **more}
         if self.waiting:
             self.waiting.clear()
-            self._part("waiting", event)
+            self._part("waiting")
         state: RowState = "failed" if status in ("cancelled", "failed") else "done"
-        self._row(event, "end", f"Ended: {status}", reason, state=state, content=[status, by], label=by)
+        self._row("end", f"Ended: {status}", reason, state=state, content=[status, by], label=by)
 
-    def _ExecutionPhaseEntered(self, event: LoggedEvent, body: JsonObject) -> None:
+    def _ExecutionPhaseEntered(self, body: JsonObject) -> None:
         name = _text(body, "phase")
         if name not in _LOOP_PHASES:
-            self._enter(event, name)
+            self._enter(name)
         elif not self._is_reasoning:
-            self._enter(event, "reasoning")
+            self._enter("reasoning")
 
-    def _ExecutionPhaseSkipped(self, event: LoggedEvent, body: JsonObject) -> None:
-        self._leave(event)
-        self._row(event, "phase", _text(body, "phase"), _text(body, "reason"), state="skipped", is_minor=True)
+    def _ExecutionPhaseSkipped(self, body: JsonObject) -> None:
+        self._leave()
+        self._row("phase", _text(body, "phase"), _text(body, "reason"), state="skipped", is_minor=True)
 
-    def _ExecutionPhaseFailed(self, event: LoggedEvent, body: JsonObject) -> None:
+    def _ExecutionPhaseFailed(self, body: JsonObject) -> None:
         title = f"{_text(body, 'phase')} failed"
-        self._row(event, "failure", title, _message(body), state="failed", depth=1)
+        self._row("failure", title, _message(body), state="failed", depth=1)
 
-    def _ExecutionLoopIteration(self, event: LoggedEvent, body: JsonObject) -> None:
+    def _ExecutionLoopIteration(self, body: JsonObject) -> None:
         if not self._is_reasoning:
-            self._enter(event, "reasoning")
+            self._enter("reasoning")
 
-    def _ExecutionPaused(self, event: LoggedEvent, body: JsonObject) -> None:
+    def _ExecutionPaused(self, body: JsonObject) -> None:
         self.status = "paused"
         before = _text(body, "next_step")
-        self._row(event, "pause", "Paused", f"before the {before}" if before else "", state="waiting")
+        self._row("pause", "Paused", f"before the {before}" if before else "", state="waiting")
 
-    def _ExecutionResumed(self, event: LoggedEvent, body: JsonObject) -> None:
+    def _ExecutionResumed(self, body: JsonObject) -> None:
         self.status = "running"
         for row in [each for each in self._open.values() if each.kind == "pause"]:
-            self._end(row, event, "done")
+            self._end(row, "done")
 
-    def _ExecutionStopped(self, event: LoggedEvent, body: JsonObject) -> None:
-        self._row(event, "policy", "Stopped by a person", _text(body, "reason"))
+    def _ExecutionStopped(self, body: JsonObject) -> None:
+        self._row("policy", "Stopped by a person", _text(body, "reason"))
 
-    def _ExecutionCancelled(self, event: LoggedEvent, body: JsonObject) -> None:
-        self._row(event, "failure", "Cancelled", f"in {_text(body, 'phase')}", state="failed")
+    def _ExecutionCancelled(self, body: JsonObject) -> None:
+        self._row("failure", "Cancelled", f"in {_text(body, 'phase')}", state="failed")
 
-    def _StrategySelected(self, event: LoggedEvent, body: JsonObject) -> None:
+    def _StrategySelected(self, body: JsonObject) -> None:
         self.strategy, reason = _text(body, "strategy"), _text(body, "reason")
         if not self._is_reasoning:
-            phase = self._enter(event, "reasoning")
+            phase = self._enter("reasoning")
             phase.note = _line(f"{self.strategy}, {reason}")
         else:  # the earlier strategy gave up, or chose another one
-            self._row(event, "strategy", self.strategy, reason, depth=1, content=self.strategy)
+            self._row("strategy", self.strategy, reason, depth=1, content=self.strategy)
 
-    def _ReasoningStepCompleted(self, event: LoggedEvent, body: JsonObject) -> None:
+    def _ReasoningStepCompleted(self, body: JsonObject) -> None:
         label, thought, action = _text(body, "kernel_pass"), _text(body, "thought"), _text(body, "action")
         turn, kind = self._thought, label.rpartition(":")[2]
         if kind in ("critique", "reflect", "search", "plan", "select"):
             if thought:
                 is_minor = kind == "plan"  # PlanCreated has a row
-                self._row(event, kind, _titled(kind), thought, depth=1, content=thought, is_minor=is_minor)
+                self._row(kind, _titled(kind), thought, depth=1, content=thought, is_minor=is_minor)
             if kind == "critique":
-                self._critique(event, thought)
+                self._critique(thought)
             return
         if turn is not None and not turn.label:
             turn.label = label
-            turn.changed = event.sequence
+            turn.changed = self.last
         if thought and turn is not None and not turn.note:
-            turn.note, turn.changed = _line(thought), event.sequence
+            turn.note, turn.changed = _line(thought), self.last
         if action:
             try:
                 made = json.loads(action)
@@ -289,56 +294,50 @@ class RunTimeline:
                 made = None
             name = made.get("tool") if isinstance(made, dict) else None
             if isinstance(name, str):
-                self._asked = [*self._asked[-31:], (name, {**body, "sequence": event.sequence})]
+                self._asked = [*self._asked[-31:], (name, bool(_list(body, "repairs")))]
 
-    def _FinalAnswerProduced(self, event: LoggedEvent, body: JsonObject) -> None:
+    def _FinalAnswerProduced(self, body: JsonObject) -> None:
         text, status = _text(body, "answer"), _text(body, "status")
         if self._depth > 1:
-            row = self._row(event, "result", "Result of the step", text, depth=2, content=[status, text])
+            row = self._row("result", "Result of the step", text, depth=2, content=[status, text])
         else:
             self.answer = text or self.answer
-            row = self._row(event, "answer", "Answer", text, depth=1, content=[status, text])
+            row = self._row("answer", "Answer", text, depth=1, content=[status, text])
         row.label = _text(body, "terminated_by")
         if self.strategy == "reflexion" or _text(body, "strategy") == "reflexion":
-            number = len(self.attempts) + 1
-            self.attempts.append(
-                {
-                    "number": number,
-                    "answer": text,
-                    "status": status,
-                    "row": event.sequence,
-                    "ended_by": row.label,
-                }
-            )
-            self._part("attempts", event)
+            self._attempt(text, status, ended_by=row.label)
+            self._part("attempts")
 
-    def _critique(self, event: LoggedEvent, text: str) -> None:
+    def _critique(self, text: str) -> None:
         last = self.attempts[-1] if self.attempts else None
         if last is None or "critique" in last:
-            last = {"number": len(self.attempts) + 1, "answer": "", "status": "none", "row": event.sequence}
-            self.attempts.append(last)
+            last = self._attempt("", "none")
         found = _SCORE.search(text)
         last["critique"] = text
         last["score"] = float(found[1]) if found else None
         last["accepted"] = text.startswith("Accepted")
-        self._part("attempts", event)
+        self._part("attempts")
 
-    def _GuidanceGiven(self, event: LoggedEvent, body: JsonObject) -> None:
+    def _attempt(self, answer: str, status: str, **more: Json) -> dict[str, Any]:
+        number = len(self.attempts) + 1
+        made = {"number": number, "answer": answer, "status": status, "row": self.last, **more}
+        self.attempts.append(made)
+        return made
+
+    def _GuidanceGiven(self, body: JsonObject) -> None:
         text = _text(body, "text")
-        self._row(event, "policy", _text(body, "policy"), text, depth=1, content=text)
+        self._row("policy", _text(body, "policy"), text, depth=1, content=text)
 
-    def _ModelTextRetracted(self, event: LoggedEvent, body: JsonObject) -> None:
-        self._row(
-            event, "policy", _text(body, "policy"), "turned down a text as the answer", depth=1, is_minor=True
-        )
+    def _ModelTextRetracted(self, body: JsonObject) -> None:
+        self._row("policy", _text(body, "policy"), "turned down a text as the answer", depth=1, is_minor=True)
 
-    def _ModelCallStarted(self, event: LoggedEvent, body: JsonObject) -> None:
-        self._calls[_integer(body, "model_call")] = self._call(event, body, state="running")
+    def _ModelCallStarted(self, body: JsonObject) -> None:
+        self._calls[_integer(body, "model_call")] = self._call(body, state="running")
 
-    def _ModelCallCompleted(self, event: LoggedEvent, body: JsonObject) -> None:
+    def _ModelCallCompleted(self, body: JsonObject) -> None:
         row = self._calls.pop(_integer(body, "model_call"), None)
         if row is None:
-            row = self._call(event, body, state="recorded")
+            row = self._call(body, state="recorded")
         self._open.pop(row.id, None)
         response, usage = _object(body, "response"), _object(body, "usage")
         calls = [each for each in _list(response, "tool_calls") if isinstance(each, dict)]
@@ -350,26 +349,26 @@ class RunTimeline:
             [[each.get("name"), each.get("arguments")] for each in calls],
         ]
         row.state = "recorded" if row.state == "recorded" else "done"
-        row.took_ms, row.end = _number(body, "duration_ms"), event.sequence
+        row.took_ms, row.end = _number(body, "duration_ms"), self.last
         row.tokens_in, row.tokens_out = _whole(usage, "input_tokens"), _whole(usage, "output_tokens")
         row.cost_usd = _number(body, "cost_usd")
-        row.changed = event.sequence
+        row.changed = self.last
         if not self._is_counted(body):
             self._spent(body, row)
         self._thought = row
 
-    def _ModelCallAbandoned(self, event: LoggedEvent, body: JsonObject) -> None:
-        row = self._calls.pop(_integer(body, "model_call"), None) or self._call(event, body)
+    def _ModelCallAbandoned(self, body: JsonObject) -> None:
+        row = self._calls.pop(_integer(body, "model_call"), None) or self._call(body)
         row.note = _line(_message(body))
         row.took_ms = _number(body, "duration_ms")
         row.content = ["failed"]
-        self._end(row, event, "failed")
+        self._end(row, "failed")
 
     def _is_counted(self, body: JsonObject) -> bool:
         """Return whether a call was made, and counted, by an earlier attempt of the run."""
         return self._is_continued and body.get("replayed") is True
 
-    def _call(self, event: LoggedEvent, body: JsonObject, state: RowState = "note") -> Row:
+    def _call(self, body: JsonObject, state: RowState = "note") -> Row:
         purpose = _text(body, "purpose")
         if purpose == "think":
             self._turns += 1
@@ -377,7 +376,7 @@ class RunTimeline:
         else:
             kind, number = "question", None
             title = _QUESTIONS.get(purpose) or purpose.replace("-", " ").capitalize() or "Question"
-        return self._row(event, kind, title, depth=self._depth, state=state, number=number, purpose=purpose)
+        return self._row(kind, title, depth=self._depth, state=state, number=number, purpose=purpose)
 
     def _spent(self, body: JsonObject, row: Row) -> None:
         self.totals["model_calls"] += 1
@@ -393,27 +392,23 @@ class RunTimeline:
             figures["cost_usd"] += row.cost_usd or 0.0
         known["took_ms"] += row.took_ms or 0.0
 
-    def _ToolCallStarted(self, event: LoggedEvent, body: JsonObject) -> Row:
+    def _ToolCallStarted(self, body: JsonObject) -> Row:
         name, arguments = _text(body, "tool_name"), body.get("arguments")
         turn = self._thought
         depth = self._depth + (turn is not None)
-        row = self._row(
-            event, "tool", name, _shown(arguments), depth=depth, state="running", content=[arguments]
-        )
+        row = self._row("tool", name, _shown(arguments), depth=depth, state="running", content=[arguments])
         row.label = "" if turn is None else turn.label
         self._tools[_text(body, "call_id")] = row
-        for at, (asked, known) in enumerate(self._asked):
-            if asked == name:
-                del self._asked[at]
-                if _list(known, "repairs"):
-                    row.label = "repaired"
-                break
+        asked = next((each for each in self._asked if each[0] == name), None)
+        if asked is not None:
+            self._asked.remove(asked)
+            row.label = "repaired" if asked[1] else row.label
         return row
 
-    def _ToolCallCompleted(self, event: LoggedEvent, body: JsonObject) -> None:
+    def _ToolCallCompleted(self, body: JsonObject) -> None:
         row = self._tools.pop(_text(body, "call_id"), None)
         if row is None:
-            row = self._ToolCallStarted(event, body)
+            row = self._ToolCallStarted(body)
             self._tools.pop(_text(body, "call_id"), None)
         is_done = body.get("success") is True
         error = _text(body, "error")
@@ -427,90 +422,86 @@ class RunTimeline:
         origin = _text(body, "origin")
         if origin and origin != "executed":
             row.label, row.is_reused = origin, True
-        self._end(row, event, "done" if is_done else "denied" if row.state == "denied" else "failed")
+        self._end(row, "done" if is_done else "denied" if row.state == "denied" else "failed")
 
-    def _ToolProgressed(self, event: LoggedEvent, body: JsonObject) -> None:
+    def _ToolProgressed(self, body: JsonObject) -> None:
         row = self._tools.get(_text(body, "call_id"))
         if row is None:
             return
         part, message = _number(body, "progress"), _text(body, "message")
         done = "" if part is None else f"{part:.0%} "
-        row.note, row.changed = _line(f"{done}{message}"), event.sequence
+        row.note, row.changed = _line(f"{done}{message}"), self.last
 
-    def _CustomEvent(self, event: LoggedEvent, body: JsonObject) -> None:
+    def _CustomEvent(self, body: JsonObject) -> None:
         call, label = self._tools.get(_text(body, "call_id")), _text(body, "tool_name")
         depth = self._depth if call is None else call.depth + 1
-        self._row(event, "other", _text(body, "name"), _shown(body.get("data")), depth=depth, label=label)
+        self._row("other", _text(body, "name"), _shown(body.get("data")), depth=depth, label=label)
 
-    def _ApprovalRequested(self, event: LoggedEvent, body: JsonObject) -> None:
-        self._wait_for_call(event, "approval", _text(body, "approval_id"), body)
+    def _ApprovalRequested(self, body: JsonObject) -> None:
+        self._wait_for_call("approval", _text(body, "approval_id"), body)
 
-    def _ApprovalDecided(self, event: LoggedEvent, body: JsonObject) -> None:
-        self._settled(event, _text(body, "approval_id"))
+    def _ApprovalDecided(self, body: JsonObject) -> None:
+        self._settled(_text(body, "approval_id"))
         row = self._tools.get(_text(body, "call_id"))
         if row is not None:
             row.state = "running" if body.get("approved") is True else "denied"
             if isinstance(changed := body.get("arguments"), dict):
                 row.note, row.content = _line(_shown(changed)), [row.content, changed]
-            row.changed = event.sequence
+            row.changed = self.last
 
-    def _QuestionAsked(self, event: LoggedEvent, body: JsonObject) -> None:
-        row = self._row(event, "person", "Question", _text(body, "text"), depth=2, state="waiting")
-        self._wait(event, "question", _text(body, "question_id"), row, body)
+    def _QuestionAsked(self, body: JsonObject) -> None:
+        row = self._row("person", "Question", _text(body, "text"), depth=2, state="waiting")
+        self._wait("question", _text(body, "question_id"), row, body)
 
-    def _QuestionAnswered(self, event: LoggedEvent, body: JsonObject) -> None:
-        row = self._settled(event, _text(body, "question_id"))
+    def _QuestionAnswered(self, body: JsonObject) -> None:
+        row = self._settled(_text(body, "question_id"))
         given = _text(body, "answer") or _text(body, "reason")
         if row is not None:
             row.note = _line(f"{row.note} — {given}")
             row.content = given
-            self._end(row, event, "done" if body.get("answered") is True else "failed")
+            self._end(row, "done" if body.get("answered") is True else "failed")
 
-    def _ExternalCallRequested(self, event: LoggedEvent, body: JsonObject) -> None:
-        self._wait_for_call(event, "call", _text(body, "tool_call_id"), body)
+    def _ExternalCallRequested(self, body: JsonObject) -> None:
+        self._wait_for_call("call", _text(body, "tool_call_id"), body)
 
-    def _ExternalCallDelivered(self, event: LoggedEvent, body: JsonObject) -> None:
-        row = self._settled(event, _text(body, "tool_call_id"))
+    def _ExternalCallDelivered(self, body: JsonObject) -> None:
+        row = self._settled(_text(body, "tool_call_id"))
         if row is not None:
-            row.state, row.changed = "running", event.sequence
+            row.state, row.changed = "running", self.last
 
-    def _wait_for_call(self, event: LoggedEvent, kind: str, key: str, body: JsonObject) -> None:
-        row = self._tools.get(_text(body, "call_id")) or self._ToolCallStarted(event, body)
-        row.state, row.changed = "waiting", event.sequence
-        self._wait(event, kind, key, row, body)
+    def _wait_for_call(self, kind: str, key: str, body: JsonObject) -> None:
+        row = self._tools.get(_text(body, "call_id")) or self._ToolCallStarted(body)
+        row.state, row.changed = "waiting", self.last
+        self._wait(kind, key, row, body)
 
-    def _wait(self, event: LoggedEvent, kind: str, key: str, row: Row, body: JsonObject) -> None:
+    def _wait(self, kind: str, key: str, row: Row, body: JsonObject) -> None:
         self.waiting[key] = {"kind": kind, "id": key, "row": row.id, "request": dict(body)}
-        self._part("waiting", event)
+        self._part("waiting")
 
-    def _settled(self, event: LoggedEvent, key: str) -> Row | None:
+    def _settled(self, key: str) -> Row | None:
         known = self.waiting.pop(key, {})
-        self._part("waiting", event)
+        self._part("waiting")
         return self._by_id.get(_integer(known, "row"))
 
-    def _PlanCreated(self, event: LoggedEvent, body: JsonObject) -> None:
+    def _PlanCreated(self, body: JsonObject) -> None:
         title = "Plan resumed" if body.get("resumed") is True else "Plan"
-        self._row(event, "plan", title, _text(body, "goal"), depth=1, content=_text(body, "goal"))
-        self.plan = {
-            "goal": _text(body, "goal"),
-            "mode": _text(body, "mode"),
-            "status": "active",
-            "steps": [],
-        }
-        self._plan_steps(event, body)
+        goal = _text(body, "goal")
+        self._row("plan", title, goal, depth=1, content=goal)
+        self.plan = {"goal": goal, "mode": _text(body, "mode"), "status": "active", "steps": []}
+        self._plan_steps(body)
 
-    def _PlanRevised(self, event: LoggedEvent, body: JsonObject) -> None:
+    def _PlanRevised(self, body: JsonObject) -> None:
         change, version = _text(body, "change"), _integer(body, "version")
         steps = [each for each in _list(body, "steps") if isinstance(each, dict)]
         ahead = "; ".join(f"{_text(each, 'id')} {_text(each, 'title')}" for each in steps)
-        self._row(event, "plan", f"Plan {change}, version {version}", ahead, depth=1, content=ahead)
+        self._row("plan", f"Plan {change}, version {version}", ahead, depth=1, content=ahead)
         if self.plan is not None:
             named = {_text(each, "id") for each in steps}
             kept = [each for each in self.plan["steps"] if each["status"] != "pending" or each["id"] in named]
             self.plan = {**self.plan, "steps": kept, "version": version}
-            self._plan_steps(event, body)
+            self._plan_steps(body)
 
-    def _plan_steps(self, event: LoggedEvent, body: JsonObject) -> None:
+    def _plan_steps(self, body: JsonObject) -> None:
         assert self.plan is not None
         steps = {each["id"]: each for each in self.plan["steps"]}
         for given in _list(body, "steps"):
@@ -529,96 +520,90 @@ class RunTimeline:
                     "row": None,
                 }
         self.plan = {**self.plan, "steps": list(steps.values())}
-        self._part("plan", event)
+        self._part("plan")
 
-    def _PlanStepChanged(self, event: LoggedEvent, body: JsonObject) -> None:
+    def _PlanStepChanged(self, body: JsonObject) -> None:
         name, status, title = _text(body, "step_id"), _text(body, "status"), _text(body, "title")
         error, row = _text(body, "error"), self._steps.get(name)
         if status == "in_progress":
             again = f", attempt {_integer(body, 'retries') + 1}" if _integer(body, "retries") else ""
             row = self._steps[name] = self._row(
-                event, "step", f"Step {name}{again}", title, depth=1, state="running", content=title
+                "step", f"Step {name}{again}", title, depth=1, state="running", content=title
             )
             self._thought = None
         elif row is not None and row.id in self._open:
-            self._end(row, event, "done" if status == "completed" else "failed")
+            self._end(row, "done" if status == "completed" else "failed")
             row.note = _line(error) or row.note
         else:
             state: RowState = "skipped" if status == "skipped" else "note"
-            row = self._row(event, "step", f"Step {name}: {status}", error or title, depth=1, state=state)
+            row = self._row("step", f"Step {name}: {status}", error or title, depth=1, state=state)
         if self.plan is not None:
             changed = {"status": status, "error": error, "row": row.id}
             steps = [{**each, **changed} if each["id"] == name else each for each in self.plan["steps"]]
             self.plan = {**self.plan, "steps": steps}
-            self._part("plan", event)
+            self._part("plan")
 
-    def _PlanEnded(self, event: LoggedEvent, body: JsonObject) -> None:
+    def _PlanEnded(self, body: JsonObject) -> None:
         if self.plan is not None:
             self.plan = {**self.plan, "status": _text(body, "status")}
-            self._part("plan", event)
-        self._row(event, "plan", f"Plan {_text(body, 'status')}", depth=1)
+            self._part("plan")
+        self._row("plan", f"Plan {_text(body, 'status')}", depth=1)
 
-    def _ThoughtsJudged(self, event: LoggedEvent, body: JsonObject) -> None:
+    def _ThoughtsJudged(self, body: JsonObject) -> None:
         nodes = [_thought_of(each) for each in _list(body, "thoughts") if isinstance(each, dict)]
         known = {each["id"]: each for each in (self.tree or {"nodes": []})["nodes"]}
         known |= {each["id"]: each for each in nodes}
         self.tree = {"nodes": list(known.values()), "chosen": []}
-        self._part("tree", event)
+        self._part("tree")
         kept = sum(not each["pruned_because"] for each in nodes)
         level = max((each["depth"] for each in nodes), default=0)
         note = f"{counted(len(nodes), 'thought')}, {kept} kept"
-        self._row(
-            event, "tree", f"Level {level} judged", note, depth=1, content=[each["thought"] for each in nodes]
-        )
+        self._row("tree", f"Level {level} judged", note, depth=1, content=[each["thought"] for each in nodes])
 
-    def _ContextCompacted(self, event: LoggedEvent, body: JsonObject) -> None:
+    def _ContextCompacted(self, body: JsonObject) -> None:
         turns = counted(_integer(body, "turns"), "turn")
         size = f"{_integer(body, 'tokens_before')} → {_integer(body, 'tokens_after')} tokens"
         note = f"{turns} by {_text(body, 'method')}, {size}"
-        self._row(event, "context", "Context compacted", note, depth=1)
+        self._row("context", "Context compacted", note, depth=1)
 
-    def _HandedOff(self, event: LoggedEvent, body: JsonObject) -> None:
-        self._row(event, "agent", f"Handed over to {_text(body, 'to_agent')}", _text(body, "reason"), depth=1)
+    def _HandedOff(self, body: JsonObject) -> None:
+        self._row("agent", f"Handed over to {_text(body, 'to_agent')}", _text(body, "reason"), depth=1)
 
-    def _ModelRouted(self, event: LoggedEvent, body: JsonObject) -> None:
-        self._row(event, "strategy", _text(body, "model"), _text(body, "reason"), depth=1)
+    def _ModelRouted(self, body: JsonObject) -> None:
+        self._row("strategy", _text(body, "model"), _text(body, "reason"), depth=1)
 
-    def _GuardrailTriggered(self, event: LoggedEvent, body: JsonObject) -> None:
+    def _GuardrailTriggered(self, body: JsonObject) -> None:
         blocked = _text(body, "action") == "block"
         title = f"Guardrail: {_text(body, 'category')}, {_text(body, 'action')}"
         state: RowState = "failed" if blocked else "note"
-        self._row(event, "policy", title, _text(body, "detail"), depth=1, state=state)
+        self._row("policy", title, _text(body, "detail"), depth=1, state=state)
 
-    def _ResultVerified(self, event: LoggedEvent, body: JsonObject) -> None:
+    def _ResultVerified(self, body: JsonObject) -> None:
         is_verified, sure = body.get("verified") is True, _number(body, "confidence")
         title = "Answer supported" if is_verified else "Answer not supported"
         note = "" if sure is None else f"confidence {sure:.2f}"
-        self._row(event, "verify", title, note, depth=1, state="done" if is_verified else "failed")
+        self._row("verify", title, note, depth=1, state="done" if is_verified else "failed")
 
-    def _BudgetWarning(self, event: LoggedEvent, body: JsonObject) -> None:
+    def _BudgetWarning(self, body: JsonObject) -> None:
         limit, spent = _number(body, "limit_usd") or 0.0, _number(body, "spent_usd") or 0.0
         title = f"Budget of the {named_period(_text(body, 'period'))}"
-        self._row(event, "policy", title, f"{dollars(spent)} of ${limit:.2f} are used", depth=1)
+        self._row("policy", title, f"{dollars(spent)} of ${limit:.2f} are used", depth=1)
 
-    def _ContextLost(self, event: LoggedEvent, body: JsonObject) -> None:
-        self._row(
-            event, "failure", "A part of the prompt was lost", _text(body, "reason"), depth=1, state="failed"
-        )
+    def _ContextLost(self, body: JsonObject) -> None:
+        self._row("failure", "A part of the prompt was lost", _text(body, "reason"), depth=1, state="failed")
 
-    def _ExecutionHookFired(self, event: LoggedEvent, body: JsonObject) -> None:
-        self._row(
-            event, "other", "Hook", f"{_text(body, 'phase')}, {_text(body, 'timing')}", depth=1, is_minor=True
-        )
+    def _ExecutionHookFired(self, body: JsonObject) -> None:
+        self._row("other", "Hook", f"{_text(body, 'phase')}, {_text(body, 'timing')}", depth=1, is_minor=True)
 
-    def _other(self, event: LoggedEvent, body: JsonObject) -> None:
+    def _other(self, kind: str, body: JsonObject) -> None:
         """Add a row for any other event, with its name and texts."""
-        name = _WORD_START.sub(" ", event.kind).capitalize()
+        name = _WORD_START.sub(" ", kind).capitalize()
         texts = [value for key, value in body.items() if isinstance(value, str) and key != "agent_id"]
         problem = _text(body, "problem") or _message(body)
-        is_minor = not problem and event.kind.startswith(("Memory", "ToolNeeds", "Execution", "Model"))
+        is_minor = not problem and kind.startswith(("Memory", "ToolNeeds", "Execution", "Model"))
         state: RowState = "failed" if problem else "note"
         note = problem or ", ".join(filter(None, texts))
-        self._row(event, "other", name[:80], note, depth=1, state=state, is_minor=is_minor)
+        self._row("other", name[:80], note, depth=1, state=state, is_minor=is_minor)
 
     # --- rows -----------------------------------------------------------------------------------------------
 
@@ -631,58 +616,45 @@ class RunTimeline:
         """The depth of turns: below a running step of a plan."""
         return 2 if any(each.kind == "step" for each in self._open.values()) else 1
 
-    def _row(
-        self,
-        event: LoggedEvent,
-        kind: str,
-        title: str,
-        note: str = "",
-        *,
-        depth: int = 0,
-        **more: Any,
-    ) -> Row:
+    def _row(self, kind: str, title: str, note: str = "", *, depth: int = 0, **more: Any) -> Row:
         """Add a row with these fields; a running or waiting one is open until it ends."""
-        at_ms = round((event.at - self.started_at).total_seconds() * 1000, 3)
-        row = Row(
-            event.sequence, kind, _line(title), _line(note), depth, at_ms, changed=event.sequence, **more
-        )
+        row = Row(self.last, kind, _line(title), _line(note), depth, self._at_ms, changed=self.last, **more)
         phase = self._phase
         if depth and not row.is_minor and phase is not None and phase.is_minor:
-            phase.is_minor, phase.changed = False, event.sequence
+            phase.is_minor, phase.changed = False, self.last
         self.rows.append(row)
         self._by_id[row.id] = row
         if row.state in ("running", "waiting"):
             self._open[row.id] = row
         return row
 
-    def _end(self, row: Row, event: LoggedEvent, state: RowState) -> None:
-        row.state, row.changed, row.end = state, event.sequence, event.sequence
+    def _end(self, row: Row, state: RowState) -> None:
+        row.state, row.changed, row.end = state, self.last, self.last
         if row.took_ms is None:
-            at_ms = (event.at - self.started_at).total_seconds() * 1000
-            row.took_ms = round(max(0.0, at_ms - row.at_ms), 3)
+            row.took_ms = round(max(0.0, self._at_ms - row.at_ms), 3)
         self._open.pop(row.id, None)
 
-    def _enter(self, event: LoggedEvent, name: str) -> Row:
-        self._leave(event)
+    def _enter(self, name: str) -> Row:
+        self._leave()
         # minor until it has content
-        phase = self._phase = self._row(event, "phase", name, state="running", is_minor=True)
+        phase = self._phase = self._row("phase", name, state="running", is_minor=True)
         return phase
 
-    def _leave(self, event: LoggedEvent) -> None:
+    def _leave(self) -> None:
         if self._phase is not None and self._phase.id in self._open:
-            self._end(self._phase, event, "done")
+            self._end(self._phase, "done")
 
-    def _close_all(self, event: LoggedEvent, note: str) -> None:
+    def _close_all(self, note: str) -> None:
         for row in list(self._open.values()):
             is_phase = row.kind == "phase" and not note
             if note:
                 row.note = note
-            self._end(row, event, "done" if is_phase else "failed")
+            self._end(row, "done" if is_phase else "failed")
         self._calls.clear()
         self._tools.clear()
 
-    def _part(self, name: str, event: LoggedEvent) -> None:
-        self.parts_changed[name] = event.sequence
+    def _part(self, name: str) -> None:
+        self.parts_changed[name] = self.last
 
 
 _NO_TOTALS: Mapping[str, Any] = {
@@ -774,13 +746,6 @@ class KnownEvents:
         found = self.by_number.get(number)
         return {} if found is None else found.body
 
-    def about(self, call_id: str, first: int, last: int) -> Iterator[LoggedEvent]:
-        """Yield the events of a tool call between two numbers."""
-        for number in range(first, last + 1):
-            event = self.by_number.get(number)
-            if event is not None and event.body.get("call_id") == call_id:
-                yield event
-
 
 def model_call_details(row: Row, known: KnownEvents, request: JsonObject, before: JsonObject) -> JsonObject:
     """Return the request and response of a model call, with new messages marked.
@@ -820,8 +785,10 @@ def tool_call_details(row: Row, known: KnownEvents) -> JsonObject:
         "origin": _text(ended, "origin"),
         "ran": ended.get("ran"),
     }
-    for event in known.about(call_id, row.id, last):
-        body = event.body
+    for number in range(row.id, last + 1):
+        event, body = known.by_number.get(number), known.body(number)
+        if event is None or body.get("call_id") != call_id:
+            continue
         if event.kind == "ApprovalRequested":
             asked = {name: body.get(name) for name in ("risk", "copied", "notice")}
             details["approval"] = {**asked, "approved": None, "reason": ""}
@@ -832,8 +799,8 @@ def tool_call_details(row: Row, known: KnownEvents) -> JsonObject:
             if isinstance(body.get("arguments"), dict):
                 decided["asked"], details["arguments"] = details["arguments"], body["arguments"]
             details["approval"] = {**asked, **decided, "approved": body.get("approved") is True}
-    action = next(_steps_before(row, known, row.title), None)
-    if action is not None:
+    action = _action_before(row, known)
+    if action:
         details |= {"repairs": action.get("repairs"), "copied": action.get("copied")}
     shown = known.body(row.end - 1).get("observation") if row.end else None
     result = ended.get("result")
@@ -843,14 +810,15 @@ def tool_call_details(row: Row, known: KnownEvents) -> JsonObject:
     return details
 
 
-def _steps_before(row: Row, known: KnownEvents, name: str) -> Iterator[JsonObject]:
-    """Yield the actions that a tool call may come from, last first."""
+def _action_before(row: Row, known: KnownEvents) -> JsonObject:
+    """Return the step whose action a tool call may come from; empty if none is near."""
+    begins = f'{{"tool": {json.dumps(row.title, ensure_ascii=False)}'
     for number in range(row.id - 1, max(0, row.id - 40), -1):
-        event = known.by_number.get(number)
-        if event is not None and event.kind == "ReasoningStepCompleted":
-            action = _text(event.body, "action")
-            if action.startswith(f'{{"tool": {json.dumps(name, ensure_ascii=False)}'):
-                yield event.body
+        event, body = known.by_number.get(number), known.body(number)
+        is_step = event is not None and event.kind == "ReasoningStepCompleted"
+        if is_step and _text(body, "action").startswith(begins):
+            return body
+    return {}
 
 
 def message_changes(messages: Sequence[Json], before: Sequence[Json]) -> dict[str, Json]:
