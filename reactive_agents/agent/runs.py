@@ -233,7 +233,7 @@ class Runs(Generic[R]):
         before: RunState = "running"
         while True:
             run = await self.find(run_id)
-            if run.status not in ("open", "queued"):
+            if run.has_ended:
                 break
             if run.order == "cancel" and not run.is_held:
                 with suppress(AgentError):  # another process may have cancelled it meanwhile
@@ -562,12 +562,11 @@ class Runs(Generic[R]):
     ) -> Result[TaskResult, TaskFailed]:
         run = await self.find(run_id)
         engine = self._current_engine()
-        goes_on = run.status in ("open", "queued")
-        is_others = goes_on and run.agent_id != engine.settings.agent_id
+        is_others = not run.has_ended and run.agent_id != engine.settings.agent_id
         if is_others and not accept_changes:
             problem = f"belongs to the agent {run.agent_id!r}; accept_changes=True continues it with this one"
             raise AgentError(errors.RunRefused(run_id, problem))
-        given = self._checked_deps(deps) if goes_on and run.order != "cancel" else None
+        given = self._checked_deps(deps) if not run.has_ended and run.order != "cancel" else None
         overrides = RunOverrides(given, accept_changes=accept_changes, named=True)
         return await engine.conduct(run.task, run_id=run_id, overrides=overrides)
 
@@ -638,16 +637,15 @@ async def give_order(
     if isinstance(found, Failure):
         return Failure(found.failure())
     run = found.unwrap()
-    is_stopped = run is not None and run.order == "stop"
-    being = "is being stopped" if is_stopped else "is being cancelled"
-    return Failure(errors.RunRefused(run_id, _over(run) or being))
+    being = "stopped" if run is not None and run.order == "stop" else "cancelled"
+    return Failure(errors.RunRefused(run_id, _over(run) or f"is being {being}"))
 
 
 def _over(run: RecordedRun | None) -> str:
     """Return that a run is unknown or has ended; empty for one that goes on."""
     if run is None:
         return "is not in the record"
-    return "" if run.status in ("open", "queued") else f"has ended: it is {run.status}"
+    return f"has ended: it is {run.status}" if run.has_ended else ""
 
 
 async def settle_question(

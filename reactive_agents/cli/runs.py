@@ -178,8 +178,7 @@ def _joined(
 def _unlogged(run: RecordedRun) -> LoggedRun:
     """Return a run of which only the record has something, such as a queued one."""
     moment = run.created_at or SystemClock.now()
-    is_ended = run.status not in ("open", "queued")
-    task, ended = run.task, run.updated_at if is_ended else None
+    task, ended = run.task, run.updated_at if run.has_ended else None
     known = LoggedRun(
         run.run_id,
         run.agent_id,
@@ -192,7 +191,7 @@ def _unlogged(run: RecordedRun) -> LoggedRun:
         task.tags,
         ended,
     )
-    outcome = recorded_outcome(run) if is_ended and run.result else None
+    outcome = recorded_outcome(run) if run.has_ended and run.result else None
     if not isinstance(outcome, Success | Failure):
         return known
     end = end_of(outcome)

@@ -108,6 +108,11 @@ class RecordedRun(Value):
     due: datetime | None = None
     owes: tuple[OwedStore, ...] = ()
 
+    @property
+    def has_ended(self) -> bool:
+        """Whether the run has its outcome, so that no process goes on with it."""
+        return self.status not in ("open", "queued")
+
 
 _ENDED_PROCESSES, _LONGEST_PAUSE_S = 3, 600
 """Attempts after which a run whose process is gone waits, so that others of its queue are done."""

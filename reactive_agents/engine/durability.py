@@ -201,8 +201,7 @@ class _DurableRun:
             if not isinstance(found, Success):
                 return Failure(found.failure())
             known = found.unwrap()
-            has_ended = known is not None and known.status not in ("open", "queued")
-            if known is not None and (has_ended or task_difference(known.task, self.task)):
+            if known is not None and (known.has_ended or task_difference(known.task, self.task)):
                 return Success((RunClaim(known, "ended"), known))
         try:
             run = await self._described()

@@ -125,7 +125,7 @@ async def replay_run(
     except RunStopped as stopped:
         key = getattr(stopped, "key", "")
         difference = stopped.difference if isinstance(stopped, ReplayEnded) else stopped.error.message
-        has_ended = run.status not in ("open", "queued") and not _was_cut_off(run)
+        has_ended = run.has_ended and not _was_cut_off(run)
         if not difference and has_ended and until is None:
             difference = f"it goes on with {key or 'a call'}, where the recorded run ended"
         used = sum(each.key in known.used for each in steps)
@@ -149,7 +149,7 @@ def _compared(
     outcome: Result[TaskResult, TaskFailed], run: RecordedRun, entries: Sequence[RunEntry]
 ) -> tuple[str, int]:
     """Return how an outcome differs from the recorded one, and at which step, or 0."""
-    if run.status in ("open", "queued"):
+    if not run.has_ended:
         return "", 0
     known = recorded_outcome(run)
     if isinstance(known, errors.RunRefused):

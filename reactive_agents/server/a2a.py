@@ -157,7 +157,7 @@ class _Tasks(InMemoryTaskStore):
             _show(task, TaskState.TASK_STATE_CANCELED, [])
         elif waiting:
             _show(task, TaskState.TASK_STATE_INPUT_REQUIRED, _questions(waiting))
-        elif runs.goes_on(run):
+        elif not run.has_ended:
             _show(task, TaskState.TASK_STATE_WORKING, [])
         else:
             self._show_end(task, run)
@@ -193,9 +193,7 @@ class AgentTasks(AgentExecutor):
         self._service = service
         self._name = name
         self._store = store
-        self._waiting: runs.WaitingRuns[_Waiting] = runs.WaitingRuns(
-            service, ANSWER_S, self._give_up, keeps_durable=True
-        )
+        self._waiting: runs.WaitingRuns[_Waiting] = runs.WaitingRuns(service, ANSWER_S, self._give_up)
         self._runs: dict[str, runs.LiveRun] = {}
         self._shown: dict[str, frozenset[RequestKey]] = {}  # the latest last
         self._ended: deque[tuple[str, ServerCallContext]] = deque()

@@ -422,7 +422,7 @@ class AgUiEndpoint:
 
     def __init__(self, service: AgentService) -> None:
         self._service = service
-        self._waiting: WaitingRuns[Translation] = WaitingRuns(service, ANSWER_S, keeps_durable=True)
+        self._waiting: WaitingRuns[Translation] = WaitingRuns(service, ANSWER_S)
         self._encoder = EventEncoder()
 
     async def __call__(self, request: Request) -> Response:

@@ -436,7 +436,7 @@ async def _get(call: Call) -> Response:
     service, query = call.service, call.query
     run = await service.find(call.principal, call.part("run_id"))
     with anyio.move_on_after(query.wait_s):
-        while runs.goes_on(run) and query.wait_s:
+        while not run.has_ended and query.wait_s:
             if isinstance(run, runs.LiveRun):
                 await run.until_ended()
             else:
@@ -476,7 +476,7 @@ async def _stream(call: Call, run: runs.Run, after: int) -> AsyncGenerator[bytes
             data = json_bytes(await _run_document(service, run))
             yield web.HEARTBEAT if data == shown else web.sse(data, event="run")
             shown = data
-            if not runs.goes_on(run):
+            if run.has_ended:
                 return
             await anyio.sleep(_POLL_S)
             run = await service.find(call.principal, run.run_id)

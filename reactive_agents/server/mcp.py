@@ -85,7 +85,7 @@ class McpAgents:
 
     def __init__(self, service: runs.AgentService) -> None:
         self._service = service
-        self._waiting: runs.WaitingRuns[_Followed] = runs.WaitingRuns(service, keeps_durable=True)
+        self._waiting: runs.WaitingRuns[_Followed] = runs.WaitingRuns(service)
         self.server: Server[Any] = Server(
             "reactive_agents", version=__version__, on_list_tools=self._list, on_call_tool=self._call
         )

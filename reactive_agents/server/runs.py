@@ -14,7 +14,7 @@ import secrets
 import time
 from collections import deque
 from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, aclosing
+from contextlib import AbstractAsyncContextManager, aclosing, suppress
 from datetime import UTC, datetime
 from functools import partial
 from inspect import isawaitable
@@ -32,7 +32,6 @@ from reactive_agents.adapters.tools.decorator import Tool
 from reactive_agents.agent import ReactiveAgent
 from reactive_agents.agent.errors import AgentError, value_or_raise
 from reactive_agents.agent.queue_worker import queued_run
-from reactive_agents.agent.run_options import TaskOptions
 from reactive_agents.core import errors, events
 from reactive_agents.core.conversation import SessionInfo, wrong_name
 from reactive_agents.core.governance import ApprovalDecision, GuardrailStage, described_request
@@ -220,19 +219,19 @@ class AgentService:
         session = None
         if asked.session is not None:
             session = await self.session_to_use(served, user, asked.session)
-        options: TaskOptions = {
-            "session": session,
-            "user": user,
-            "history": asked.history or None,
-            "metadata": asked.metadata or None,
-            "tags": asked.tags or None,
-            "settings": asked.settings,
-        }
+        elsewhere = not (here or asked.tools)
+        may_have_begun = asked.key is not None and durable and elsewhere
         try:
-            task = served.new_task(asked.text, **options)
-            if asked.parts:
-                task = evolve(task, parts=asked.parts)
-            elsewhere = not (here or asked.tools)
+            task = served.new_task(
+                asked.text,
+                session=session,
+                user=user,
+                history=asked.history or None,
+                metadata=asked.metadata or None,
+                tags=asked.tags or None,
+                settings=asked.settings,
+            )
+            task = evolve(task, parts=asked.parts or task.parts)
             if self._queue is not None and run_id is not None and elsewhere:
                 queued = queued_run(task, run_id, queue=self._queue, priority=0, due=None)
                 async with self.uses.of(principal).queueing:  # so that each one counts those before it
@@ -240,18 +239,17 @@ class AgentService:
                         await self._refuse_full_queue(principal)
                     await served.runs.submit(queued)
                 return _without_secrets(await served.runs.find(run_id), served)
-            if asked.key is not None and run_id is not None and durable and elsewhere:
+            if may_have_begun and run_id is not None:
                 begun = await _begun(served, run_id, task)
                 if begun is not None:
-                    return _without_secrets(begun, served)
+                    return begun
         except AgentError as error:
             raise _refused(error) from None
         if asked.key is not None and run_id is not None:
             known = _of_same_task(self._by_key.get(run_id), asked)
             if known is not None:  # the same request began it meanwhile
                 return known
-        may_be_elsewhere = asked.key is not None and durable and elsewhere
-        wait_s = _BEGIN_S if may_be_elsewhere else inf
+        wait_s = _BEGIN_S if may_have_begun else inf
         live = await self._conduct(principal, name, task, run_id, asked, asked.tools, wait_s=wait_s)
         while run_id is not None and not live.last and not live.has_ended:
             try:
@@ -259,7 +257,7 @@ class AgentService:
             except AgentError as error:
                 raise _refused(error) from None
             if begun is not None:
-                return _without_secrets(begun, served)
+                return begun
             await live.changed(_BEGIN_S)
         if live.refusal is not None:
             raise _refused(live.refusal)
@@ -380,19 +378,15 @@ class AgentService:
         Raises:
             Problem: a store cannot be written, or not within two seconds.
         """
-        detail = "The runs of an agent cannot be stored now."
-        with anyio.move_on_after(_CHECK_S) as waiting:
+        with anyio.move_on_after(_CHECK_S), suppress(AgentError):  # the store has logged it
             for agent in self.agents.values():
                 log = agent.container.core.run_log().value_or(None)
-                try:
-                    if is_durable(agent):
-                        await agent.runs.check()
-                    if log is not None:
-                        value_or_raise(await attempt(log.check()))
-                except AgentError:  # the store has logged it
-                    raise Problem(503, "store-unavailable", detail) from None
-        if waiting.cancelled_caught:
-            raise Problem(503, "store-unavailable", detail)
+                if is_durable(agent):
+                    await agent.runs.check()
+                if log is not None:
+                    value_or_raise(await attempt(log.check()))
+            return
+        raise Problem(503, "store-unavailable", "The runs of an agent cannot be stored now.")
 
     # --- finding --------------------------------------------------------------------------------------------
 
@@ -496,14 +490,12 @@ class AgentService:
             run = await self.find(principal, run_id)
             readable = [each for each in await self.open_questions(run) if each.kind != "unreadable"]
             yield run, [each for each in readable if request_key(each) not in answered]
+            if run.has_ended:
+                return
             if isinstance(run, LiveRun):
-                if run.has_ended:
-                    return
                 with anyio.move_on_after(_POLL_S):
                     await run.until_ended()
                 continue
-            if run.status not in ("open", "queued"):
-                return
             self._refuse_as_it_ends()
             if run.status == "open" and not run.is_held:  # perhaps since its process ended
                 await self.order(principal, run, "resume", tools=tools)
@@ -784,17 +776,16 @@ def _waits_for_holder(run: LiveRun) -> bool:
 class WaitingRuns(Generic[_State]):
     """Runs that wait for their clients to return with answers.
 
-    If a client does not return in time, its run is cancelled.
+    If a client does not return in time, its run is cancelled; a durable run goes on, as one that no client
+    waits for.
 
     Args:
-        on_late: called with the key and the state of such a run.
-        keeps_durable: whether a durable run is kept until its end, as one that no client waits for.
+        on_late: called with the key and the state of a run that is given up.
     """
 
     _service: AgentService
     _seconds: float = ANSWER_S
     _on_late: Callable[[str, _State], Awaitable[None]] | None = None
-    _keeps_durable: bool = field(default=False, kw_only=True, alias="keeps_durable")
     _left: dict[str, tuple[LiveRun, int, _State, anyio.Event]] = field(factory=dict, init=False)
 
     def leave(self, key: str, run: LiveRun, after: int, state: _State) -> None:
@@ -810,7 +801,7 @@ class WaitingRuns(Generic[_State]):
             while is_kept and not taken.is_set():
                 with anyio.move_on_after(self._seconds):
                     await taken.wait()
-                is_kept = self._keeps_durable and run.is_durable and not run.has_ended
+                is_kept = run.is_durable and not run.has_ended
             if not taken.is_set() and self.take(key) is not None:
                 self._service.cancel(run)
                 if self._on_late is not None:
@@ -882,11 +873,6 @@ def shown_name(user: str | None, stored: str | None) -> str | None:
     return stored if user is None or stored is None else stored.removeprefix(stored_name(user, ""))
 
 
-def goes_on(run: Run) -> bool:
-    """Return whether a run has not ended yet."""
-    return not run.has_ended if isinstance(run, LiveRun) else run.status in ("open", "queued")
-
-
 def session_of(run: Run) -> str | None:
     """Return the name of a run's session for its user; ``None`` without one."""
     return shown_name(run.task.user, run.task.session)
@@ -945,7 +931,7 @@ async def _unless_missing(asked: Awaitable[_T]) -> _T | None:
 
 
 async def _begun(agent: ReactiveAgent[Any, Any], run_id: RunId, task: Task) -> RecordedRun | None:
-    """Return the run of a task that another process holds or that has ended.
+    """Return the run of a task that another process holds or that has ended, as it is shown.
 
     Raises:
         AgentError: the record cannot be read.
@@ -956,7 +942,7 @@ async def _begun(agent: ReactiveAgent[Any, Any], run_id: RunId, task: Task) -> R
         return None
     if task_difference(found.task, evolve(task, parts=found.task.parts)):  # the text has the labels of parts
         raise _other_task()
-    return found if found.is_held or found.status not in ("open", "queued") else None
+    return _without_secrets(found, agent) if found.is_held or found.has_ended else None
 
 
 def new_run_id() -> RunId:
