@@ -301,9 +301,6 @@ def _bytes_of(key: object) -> bytes:
     return key
 
 
-PLAIN = Seal(None)
-
-
 @define(eq=False)
 class _Held:
     """A run that this process holds.
@@ -323,6 +320,7 @@ class _Held:
     """
 
     run_id: RunId
+    holder: str
     on_order: OrderHandler
     losses: int = 0
     waiting: list[RunEntry] = field(factory=list)
@@ -366,7 +364,7 @@ class SqliteRunRecord:
         self._file = sql.open_database(path, RUNS, RecordFailed)
         self._server = self._file if isinstance(self._file, PostgresDatabase) else None
         self._clock = clock
-        self._seal = PLAIN if key is None else Seal(key)
+        self._seal = Seal(key)
         self._unread: set[str] = set()
         self._leases: LeaseRenewal[_Held] = LeaseRenewal("run-leases", self._renew)
 
@@ -399,7 +397,7 @@ class SqliteRunRecord:
             row = _row_of(file, run.run_id)
             assert row is not None
             known = _run_of(file, row, now, self._seal)
-            if known.status not in ("open", "queued"):
+            if known.has_ended:
                 if not known.owes or (row.holder != holder and _is_held(row, now)):
                     return RunClaim(known, "ended")
                 taken = "UPDATE runs SET holder = ?, lease_until_us = ? WHERE id = ?"
@@ -420,7 +418,7 @@ class SqliteRunRecord:
 
         claimed = await self._file.write_soon("claim", work, of=run.run_id, durable=True)
         if isinstance(claimed, Success) and claimed.unwrap().holder:
-            self._leases.hold(holder, _Held(run.run_id, on_order, self._losses))
+            self._leases.hold(holder, _Held(run.run_id, holder, on_order, self._losses))
         return claimed
 
     @effect
@@ -430,8 +428,7 @@ class SqliteRunRecord:
         def work(file: sql.Transaction) -> tuple[RunEntry, ...]:
             found = "SELECT id, origin, origin_entries FROM runs WHERE "
             row = file.execute(f"{found} run_id = ?", (run_id,)).fetchone()
-            parts: list[tuple[RunEntry, ...]] = []
-            last = sql.ALL_ROWS
+            entries, last = list[RunEntry](), sql.ALL_ROWS
             while row is not None:
                 here, origin, last_shared = row
                 rows = file.execute(
@@ -439,14 +436,14 @@ class SqliteRunRecord:
                     " ORDER BY number",
                     (here, last),
                 )
-                parts.append(tuple(_entry_of(self._seal, *each) for each in rows))
+                entries[:0] = [_entry_of(self._seal, *each) for each in rows]
                 last = min(last, last_shared)
                 if origin is not None and origin >= here:
                     raise ValueError(f"the run {run_id} is a fork of a later one")
                 row = file.execute(f"{found} id = ?", (origin,)).fetchone()
                 if row is None and last_shared:
                     raise ValueError(f"the run that {run_id} was forked from has been deleted")
-            return tuple(each for part in reversed(parts) for each in part)
+            return tuple(entries)
 
         return await self._file.read("entries", work)
 
@@ -469,7 +466,7 @@ class SqliteRunRecord:
         self, run_id: RunId, holder: str, *entries: RunEntry, durable: bool = False, later: bool = False
     ) -> Result[RunOrder | None, RecordErrors]:
         """Add entries; return an order of another process to the run, if any."""
-        sealed = entries if self._seal is PLAIN else self._seal.entries(entries)
+        sealed = self._seal.entries(entries)
         held = self._leases.get(holder)
         if held is None:  # this process gave the run up
             appended = await self._append(run_id, holder, sealed, durable=durable, again=False)
@@ -480,17 +477,17 @@ class SqliteRunRecord:
         if kind == "request":
             held.sent.append((time.monotonic(), sealed[-1]))
             if not held.is_timed:
-                self._write_after(_QUICK_ANSWER_S, run_id, holder, held)
+                self._write_after(_QUICK_ANSWER_S, held)
             return _LATER
         if later and (is_answer or self._server is not None):
             # an answer waits for the intent of its call; a server writes meanwhile
-            if (is_answer or not self._begin(run_id, holder, held)) and not held.is_watched:
+            if (is_answer or not self._begin(held)) and not held.is_watched:
                 held.is_watched = True
-                call_soon_on_this_loop(partial(self._write_waiting, run_id, holder, held))
+                call_soon_on_this_loop(partial(self._write_waiting, held))
             return _LATER
         held.is_durable |= durable
         try:
-            return await self._write(run_id, holder, held)
+            return await self._write(held)
         finally:
             if held.waiting:
                 held.waiting = [each for each in held.waiting if not any(each is own for own in sealed)]
@@ -499,27 +496,27 @@ class SqliteRunRecord:
     async def settle(self, run_id: RunId, holder: str) -> Result[RunOrder | None, RecordErrors]:
         """Write added entries; return the order to the run, if it is known."""
         held = self._leases.get(holder)
-        return _LATER if held is None else await self._write(run_id, holder, held)
+        return _LATER if held is None else await self._write(held)
 
-    def _begin(self, run_id: RunId, holder: str, held: _Held) -> bool:
+    def _begin(self, held: _Held) -> bool:
         """Send waiting entries to a server, without waiting; ``False`` if impossible."""
         losses, waiting = self._losses, held.waiting
         if held.begun is not None or held.is_unsure or held.writing.locked() or held.losses != losses:
             return False
         if self._server is not None:
-            held.begun = self._server.begin(*_on_server(holder, waiting), of=run_id)
+            held.begun = self._server.begin(*_on_server(held.holder, waiting), of=held.run_id)
         if held.begun is None:
             return False
         held.keep(waiting, losses, durable=False)  # written again if the server loses them
         held.waiting = []
         return True
 
-    def _write_after(self, seconds: float, run_id: RunId, holder: str, held: _Held) -> None:
+    def _write_after(self, seconds: float, held: _Held) -> None:
         """Look for unanswered requests later; a run has one timer for that."""
         held.is_timed = True
-        call_later_on_this_loop(seconds, partial(self._write_slow, run_id, holder, held))
+        call_later_on_this_loop(seconds, partial(self._write_slow, held))
 
-    def _write_slow(self, run_id: RunId, holder: str, held: _Held) -> None:
+    def _write_slow(self, held: _Held) -> None:
         """Write waiting entries if a request has waited long enough for its answer."""
         held.is_timed = False
         while held.sent and not any(each is held.sent[0][1] for each in held.waiting):
@@ -527,25 +524,26 @@ class SqliteRunRecord:
         if held.sent:
             left_s = held.sent[0][0] + _QUICK_ANSWER_S - time.monotonic()
             if left_s > 0:
-                self._write_after(left_s, run_id, holder, held)
+                self._write_after(left_s, held)
             else:
-                self._write_waiting(run_id, holder, held)
+                self._write_waiting(held)
 
-    def _write_waiting(self, run_id: RunId, holder: str, held: _Held) -> None:
+    def _write_waiting(self, held: _Held) -> None:
         """Write waiting entries while the run waits."""
         held.is_watched = False
-        if held.waiting and not self._begin(run_id, holder, held):
+        if held.waiting and not self._begin(held):
 
             async def write() -> None:
-                written = await self._write(run_id, holder, held)  # the next write reports a failure
+                written = await self._write(held)  # the next write reports a failure
                 order = written.value_or(None)
                 if order is not None:
                     held.on_order(order)
 
             spawn_on_this_loop(write)
 
-    async def _write(self, run_id: RunId, holder: str, held: _Held) -> Result[RunOrder | None, RecordErrors]:
+    async def _write(self, held: _Held) -> Result[RunOrder | None, RecordErrors]:
         """Write all waiting entries, also of concurrent calls, in one transaction."""
+        run_id, holder = held.run_id, held.holder
         if held.writing.locked():
             await held.writing.acquire()
         else:
@@ -554,7 +552,7 @@ class SqliteRunRecord:
         try:
             settled = _LATER
             if held.begun is not None:
-                settled = await self._settled(run_id, held)
+                settled = await self._settled(held)
                 if isinstance(settled, Failure):
                     return settled
             losses = self._losses
@@ -595,7 +593,7 @@ class SqliteRunRecord:
         work = partial(_append_again if again else _append, holder=holder, entries=entries)
         return await self._file.write_soon("append", work, of=run_id, durable=durable)
 
-    async def _settled(self, run_id: RunId, held: _Held) -> Result[RunOrder | None, RecordErrors]:
+    async def _settled(self, held: _Held) -> Result[RunOrder | None, RecordErrors]:
         """Wait for entries being sent; the next write adds missing ones."""
         assert self._server is not None, "only a server is sent entries"
         try:
@@ -606,17 +604,17 @@ class SqliteRunRecord:
             held.is_unsure = True
             return Success(None)
         row = answered.unwrap()
-        return Failure(LeaseLost(run_id)) if row is None or row[0] is None else Success(row[0])
+        return Failure(LeaseLost(held.run_id)) if row is None or row[0] is None else Success(row[0])
 
     @effect
     async def end(
         self, run_id: RunId, holder: str, status: RunStatus, result: str, *, owes: Sequence[OwedStore] = ()
     ) -> Result[None, RecordErrors]:
         """Store the outcome of a run, and give up its lease."""
-        held = self._leases.get(holder) or _Held(run_id, _nothing)
+        held = self._leases.get(holder) or _Held(run_id, holder, _nothing)
         async with held.writing:
             if held.begun is not None:
-                await self._settled(run_id, held)  # if missing, it is added below
+                await self._settled(held)  # if missing, it is added below
             self._leases.let_go(holder)
             now, sealed = self._now(), self._seal.close(result)
             recent, waiting = held.recent_entries, tuple(held.waiting)
@@ -625,12 +623,11 @@ class SqliteRunRecord:
                 if recent and file.execute(_ENTRY_HELD, (holder, recent[-1].key)).fetchone() is None:
                     _append_again(file, holder, recent)  # a crash of the server has lost them
                 _append(file, holder, waiting)
-                changes = "status = ?, result = ?, wanted = ?,", status, sealed, _wanted_of(owes)
-                released = _release(file, holder, now, *changes)
+                changed = "status = ?, result = ?, wanted = ?, holder = ?, updated_us = ?"
+                values = status, sealed, _wanted_of(owes), _FREE if owes else "", now
+                released = _release(file, run_id, holder, changed, *values)
                 if released is not None:
                     _end_sub_runs(file, run_id, now)
-                    if owes:
-                        file.execute("UPDATE runs SET holder = ? WHERE run_id = ?", (_FREE, run_id))
                 return released
 
             written = await self._file.write_soon("end", work, of=run_id, durable=True)
@@ -642,28 +639,27 @@ class SqliteRunRecord:
     @effect
     async def owe(self, run_id: RunId, holder: str, owes: Sequence[OwedStore]) -> Result[None, RecordErrors]:
         """Note what an ended run still owes, and give up its lease."""
-        await attempt(self.settle(run_id, holder))
-        self._leases.let_go(holder)
-        values = (_wanted_of(owes), _FREE if owes else "", holder, run_id)
-
-        def work(file: sql.Transaction) -> RunOrder | None:
-            statement = (
-                "UPDATE runs SET wanted = ?, holder = ?, lease_until_us = 0 WHERE holder = ? AND run_id = ?"
-            )
-            return "" if file.execute(statement, values).rowcount else None
-
-        noted = await self._file.write_soon("owe", work, of=run_id, durable=True)
-        if isinstance(noted, Failure):
-            give_up(holder)
-        return _lease(run_id, noted).map(_nothing)
+        values = _wanted_of(owes), _FREE if owes else ""
+        return await self._given_up("owe", run_id, holder, "wanted = ?, holder = ?", *values)
 
     @effect
     async def release(self, run_id: RunId, holder: str) -> Result[None, RecordErrors]:
         """Give up the lease of a run that has not ended."""
+        free = f"CASE WHEN {_OWES.format('runs')} THEN '{_FREE}' ELSE '' END"
+        changed = f"holder = {free}, updated_us = ?"
+        return await self._given_up("release", run_id, holder, changed, self._now())
+
+    async def _given_up(
+        self, operation: str, run_id: RunId, holder: str, changed: str, *values: object
+    ) -> Result[None, RecordErrors]:
+        """Write what waits, and give up the lease with these changes of the run."""
+
+        def work(file: sql.Transaction) -> RunOrder | None:
+            return _release(file, run_id, holder, changed, *values)
+
         await attempt(self.settle(run_id, holder))
         self._leases.let_go(holder)
-        work = partial(_release, holder=holder, now=self._now())
-        released = await self._file.write_soon("release", work, of=run_id, durable=True)
+        released = await self._file.write_soon(operation, work, of=run_id, durable=True)
         if isinstance(released, Failure):  # such as on a full disk
             give_up(holder)
         return _lease(run_id, released).map(_nothing)
@@ -789,11 +785,10 @@ class SqliteRunRecord:
         now, sealed = self._now(), self._seal.entries(entries)
 
         def work(file: sql.Transaction) -> bool:
-            if not _add(file, run, now, self._seal):
-                return False
-            (added,) = file.execute("SELECT id FROM runs WHERE run_id = ?", (run.run_id,)).fetchone()
-            _insert(file, added, run.origin_entries, sealed)
-            return True
+            added = _add(file, run, now, self._seal)
+            if added is not None:
+                _insert(file, added, run.origin_entries, sealed)
+            return added is not None
 
         return await self._file.write("add", work, of=run.run_id)
 
@@ -912,7 +907,7 @@ class SqliteRunRecord:
 
         def work(file: sql.Transaction) -> bool:
             is_moved = file.execute(statement, values).rowcount > 0
-            return is_moved and _add(file, run, self._now(), self._seal)
+            return is_moved and _add(file, run, self._now(), self._seal) is not None
 
         return await self._file.write("schedule", work)
 
@@ -1159,20 +1154,21 @@ def _without_secrets(task: Task) -> Task:
     return task if settings is None else evolve(task, model_settings=settings.without_secrets)
 
 
-def _add(file: sql.Transaction, run: RecordedRun, now: int, seal: Seal) -> bool:
-    """Add a run; ``False`` if its id exists."""
+def _add(file: sql.Transaction, run: RecordedRun, now: int, seal: Seal) -> int | None:
+    """Add a run and return its row; ``None`` if its id exists."""
     if file.execute("SELECT 1 FROM runs WHERE run_id = ?", (run.run_id,)).fetchone() is not None:
-        return False
+        return None
     origin = None
     if run.origin is not None:
         found = file.execute("SELECT id FROM runs WHERE run_id = ?", (run.origin,)).fetchone()
         if found is None:
             raise ValueError(f"the run {run.origin} that is forked has been deleted")
         (origin,) = found
-    file.execute(
+    (added,) = file.execute(
         'INSERT INTO runs (run_id, agent, "user", session, parent, origin, origin_entries, changes, status,'
         " task, definition, result, attempt, holder, lease_until_us, wanted, queue, priority, due_us,"
-        " created_us, updated_us) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, '', 0, '', 0, '', ?, ?, ?, ?, ?)",
+        " created_us, updated_us) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, '', 0, '', 0, '', ?, ?, ?, ?, ?)"
+        " RETURNING id",
         (
             run.run_id,
             run.agent_id,
@@ -1191,8 +1187,8 @@ def _add(file: sql.Transaction, run: RecordedRun, now: int, seal: Seal) -> bool:
             now if run.created_at is None else sqlite.microseconds(run.created_at),
             now,
         ),
-    )
-    return True
+    ).fetchone()
+    return int(added)
 
 
 def _row_of(file: sql.Transaction, run_id: RunId) -> _Row | None:
@@ -1361,13 +1357,12 @@ def _append_again(file: sql.Transaction, holder: str, entries: Iterable[RunEntry
 
 
 def _release(
-    file: sql.Transaction, holder: str, now: int, changes: str = "", *values: object
+    file: sql.Transaction, run_id: RunId, holder: str, changed: str, *values: object
 ) -> RunOrder | None:
-    """Release the lease of the held run, with further changes of the run."""
+    """Release the lease of a held run, with these changes; ``None`` if it is not held so."""
     released = file.execute(
-        f"UPDATE runs SET {changes} holder = CASE WHEN {_OWES.format('runs')} THEN '{_FREE}' ELSE '' END,"
-        " lease_until_us = 0, updated_us = ? WHERE holder = ? AND holder <> ''",
-        (*values, now, holder),
+        f"UPDATE runs SET {changed}, lease_until_us = 0 WHERE run_id = ? AND holder = ? AND holder <> ''",
+        (*values, run_id, holder),
     )
     return "" if released.rowcount else None
 

@@ -367,9 +367,9 @@ def batches_of(record: SqliteRunRecord, monkeypatch: pytest.MonkeyPatch) -> list
         batches.append([each.key for each in args[2]])
         return await append(*args, **options)
 
-    def sent(run_id: RunId, holder: str, held: Any) -> bool:
+    def sent(held: Any) -> bool:
         keys = [each.key for each in held.waiting]
-        has_begun = begin(run_id, holder, held)
+        has_begun = begin(held)
         batches.extend([keys] * has_begun)
         return has_begun
 
@@ -610,7 +610,7 @@ async def work_of_operations(path: Path, size: int) -> dict[str, int]:
     def fill(file: sql.Transaction) -> None:
         now = sqlite.microseconds(clock.now())
         for run in (other, *pairs, *waiting):
-            run_record._add(file, run, now, run_record.PLAIN)
+            run_record._add(file, run, now, run_record.Seal(None))
             (added,) = file.execute("SELECT max(id) FROM runs").fetchone()
             run_record._insert(file, added, 0, [asked])
 
