@@ -24,8 +24,8 @@ import threading
 import time
 import weakref
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import closing, contextmanager, suppress
+from collections.abc import Callable, Iterable
+from contextlib import closing, suppress
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from itertools import chain
@@ -146,18 +146,10 @@ def is_readable(found: int, versions: tuple[tuple[Statement, ...], ...]) -> bool
 
 
 class UnusableFile(sqlite3.DatabaseError):
-    """A file that is refused before anything is written to it.
+    """A file that is refused before anything is written to it."""
 
-    Attributes:
-        found: the kind and version of the file.
-        expected: the required kind and version.
-    """
-
-    def __init__(self, path: Path, found: str, expected: str) -> None:
+    def __init__(self, found: str, expected: str) -> None:
         super().__init__(f"found {found}, expected {expected}")
-        self.path = path
-        self.found = found
-        self.expected = expected
 
 
 @frozen
@@ -330,13 +322,6 @@ class SqliteFile(Generic[_E]):
             if self._connection is not None:
                 self._connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
 
-    async def erase(self, operation: str, work: Work[_T], *, of: str = "") -> Result[_T, _E]:
-        """Delete, as :meth:`write` does, and empty the log of the file."""
-        done = await self.write(operation, work, of=of)
-        if isinstance(done, Success):
-            await self.empty_log()
-        return done
-
     async def empty_log(self) -> None:
         """Empty the log of the file (``-wal``), which still contains deleted data.
 
@@ -420,20 +405,17 @@ class SqliteFile(Generic[_E]):
             return self._done_or_locked(work, waits=waits)
 
     def _done_or_locked(self, work: Work[_T], *, waits: bool | None) -> _T | _Locked:
+        """Do the work in one transaction; ``waits`` is ``None`` to read."""
         try:
-            return self._done(work, waits=waits)
+            if waits is None:
+                return in_transaction(self._connected(), work, "BEGIN")
+            done = in_transaction(self._waiting_for_disk(waits), work, "BEGIN IMMEDIATE")
         except sqlite3.DatabaseError as error:
             if _is_locked(error):
                 return _Locked(error)
             if primary_code(error) in _REPLACEABLE:
                 self._drop()  # so that the next use opens the replacement of a damaged file
             raise
-
-    def _done(self, work: Work[_T], *, waits: bool | None) -> _T:
-        """Do the work in one transaction; ``waits`` is ``None`` to read."""
-        if waits is None:
-            return in_transaction(self._connected(), work, "BEGIN")
-        done = in_transaction(self._waiting_for_disk(waits), work, "BEGIN IMMEDIATE")
         self._told.clear()
         self._in_log = 0 if waits else self._in_log + 1
         return done
@@ -758,22 +740,10 @@ def version_of(connection: sqlite3.Connection, store: Store) -> int:
         UnusableFile: the file belongs to another program, or to a newer version of this one.
         sqlite3.Error: the file cannot be read.
     """
-    with _one_view(connection):
-        return _version(connection, store)
-
-
-@contextmanager
-def _one_view(connection: sqlite3.Connection) -> Iterator[None]:
-    """Read in one transaction, since another process may be creating the tables."""
     if connection.in_transaction:
-        yield
-        return
-    connection.execute("BEGIN")
-    try:
-        yield
-    finally:
-        if connection.in_transaction:  # a failure, such as a full disk, may have rolled back already
-            connection.execute("ROLLBACK")
+        return _version(connection, store)
+    # in one transaction, since another process may be creating the tables
+    return in_transaction(connection, partial(_version, store=store), "BEGIN")
 
 
 def _version(connection: sqlite3.Connection, store: Store) -> int:
@@ -784,16 +754,14 @@ def _version(connection: sqlite3.Connection, store: Store) -> int:
         if application or layout or foreign:
             kind = f"application id {application:#x}" if application else f"user_version {layout}"
             found = f"the database of another program ({foreign or kind})"
-            raise UnusableFile(_path_of(connection), found, "an empty file or one that reactive_agents made")
+            raise UnusableFile(found, "an empty file or one that reactive_agents made")
         return 0
     if layout > LAYOUT:
-        raise UnusableFile(
-            _path_of(connection), f"layout {layout} of a newer reactive_agents", f"at most {LAYOUT}"
-        )
+        raise UnusableFile(f"layout {layout} of a newer reactive_agents", f"at most {LAYOUT}")
     version = _recorded_version(connection, layout, store)
     if version > store.newest:
         found = f"version {version} of its {store.name}, of a newer reactive_agents"
-        raise UnusableFile(_path_of(connection), found, f"at most {store.newest}")
+        raise UnusableFile(found, f"at most {store.newest}")
     return version
 
 
@@ -869,7 +837,7 @@ def _require_newest(connection: sqlite3.Connection, store: Store) -> None:
     else:
         (tables,) = connection.execute("SELECT count(*) FROM sqlite_schema").fetchone()
         found = f"a file without {store.name}" if tables else "an empty file"
-    raise UnusableFile(_path_of(connection), found, f"version {store.newest} for reading")
+    raise UnusableFile(found, f"version {store.newest} for reading")
 
 
 def _recorded_version(connection: sqlite3.Connection, layout: int, store: Store) -> int:
@@ -891,11 +859,6 @@ def _record_version(connection: sqlite3.Connection, store: Store, version: int) 
     connection.execute(f"INSERT OR REPLACE INTO {_STORES} VALUES (?, ?)", (store.name, version))
     connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
     connection.execute(f"PRAGMA user_version = {LAYOUT}")
-
-
-def _path_of(connection: sqlite3.Connection) -> Path:
-    paths = [file for _, name, file in connection.execute("PRAGMA database_list") if name == "main"]
-    return Path(paths[0] or IN_PROCESS)
 
 
 def _foreign_tables(connection: sqlite3.Connection) -> str:
