@@ -458,11 +458,11 @@ def _with_settings(run: RecordedRun, task: Task) -> RecordedRun:
 
 
 async def _replayed(
-    engine: AgentEngine, run_id: RunId | None, overrides: RunOverrides, parent: RunJournal
+    engine: AgentEngine, run_id: RunId, overrides: RunOverrides, parent: RunJournal
 ) -> Result[TaskResult, TaskFailed]:
     """Replay a sub-run, such as a run of another agent."""
     reader = parent.reader
-    found = None if reader is None or run_id is None else await attempt(reader.find(run_id))
+    found = None if reader is None else await attempt(reader.find(run_id))
     run = found.unwrap() if isinstance(found, Success) else None
     if reader is None or run is None:
         raise ReplayEnded(parent.run_id, f"the run {run_id} of another agent")
