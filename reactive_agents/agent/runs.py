@@ -172,7 +172,15 @@ class Runs(Generic[R]):
                 for ``work``.
             accept_changes: whether a run that another version of the agent began is continued.
         """
-        outcome = await self._resumed(RunId(run_id), deps=deps, accept_changes=accept_changes)
+        run, engine = await self.find(run_id), self._current_engine()
+        is_others = run.agent_id != engine.settings.agent_id
+        if is_others and not run.has_ended and not accept_changes:
+            problem = f"belongs to the agent {run.agent_id!r}; accept_changes=True continues it with this one"
+            raise AgentError(errors.RunRefused(run_id, problem))
+        goes_on = not run.has_ended and run.order != "cancel"
+        given = self._checked_deps(deps) if goes_on else None
+        overrides = RunOverrides(given, accept_changes=accept_changes, named=True)
+        outcome = await engine.conduct(run.task, run_id=run.run_id, overrides=overrides)
         return self._present(result_or_raise(outcome))
 
     async def recover(
@@ -556,19 +564,6 @@ class Runs(Generic[R]):
             raise AgentError(errors.RunRefused(run_id, "is not in the record"))
 
     # --- inside -------------------------------------------------------------------------------------------
-
-    async def _resumed(
-        self, run_id: RunId, *, deps: Any = None, accept_changes: bool = False
-    ) -> Result[TaskResult, TaskFailed]:
-        run = await self.find(run_id)
-        engine = self._current_engine()
-        is_others = not run.has_ended and run.agent_id != engine.settings.agent_id
-        if is_others and not accept_changes:
-            problem = f"belongs to the agent {run.agent_id!r}; accept_changes=True continues it with this one"
-            raise AgentError(errors.RunRefused(run_id, problem))
-        given = self._checked_deps(deps) if not run.has_ended and run.order != "cancel" else None
-        overrides = RunOverrides(given, accept_changes=accept_changes, named=True)
-        return await engine.conduct(run.task, run_id=run_id, overrides=overrides)
 
     async def _continued(self, deps: Any, run: RecordedRun, reserved: str) -> Result[TaskResult, TaskFailed]:
         known = run if reserved else None
