@@ -413,7 +413,8 @@ class RunJournal:
         )
         order = recorded(self.run_id, written)
         self.entries[key] = entry
-        self._arrive(now)
+        if branch is not None:
+            branch.at = max(branch.at, now)
         if order is None:
             self._begun_writes += 1
         else:  # earlier pending entries were written with it
