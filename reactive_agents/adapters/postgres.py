@@ -820,9 +820,7 @@ def _library() -> Any:
 def _connect(url: str) -> Any:
     _library()
     texts, figures, loader, number = _adapters()
-    connection = _connection_type().connect(
-        url, autocommit=True, prepare_threshold=None, **_defaults_for(url)
-    )
+    connection = _connection_type().connect(url, autocommit=True, prepare_threshold=None, **_defaults(url))
     connection.adapters.register_dumper(str, texts)
     connection.adapters.register_dumper(float, figures)
     connection.adapters.register_loader("text", loader)
@@ -862,7 +860,7 @@ def _connection_type() -> Any:
     return Connection
 
 
-def _defaults_for(url: str) -> dict[str, Any]:
+def _defaults(url: str) -> dict[str, Any]:
     """Return the connection settings that the URL does not set."""
     import psycopg
     from psycopg.conninfo import conninfo_to_dict

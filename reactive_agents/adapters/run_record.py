@@ -543,12 +543,11 @@ class SqliteRunRecord:
 
     async def _write(self, held: _Held) -> Result[RunOrder | None, RecordErrors]:
         """Write all waiting entries, also of concurrent calls, in one transaction."""
-        run_id, holder = held.run_id, held.holder
         if held.writing.locked():
             await held.writing.acquire()
         else:
             held.writing.acquire_nowait()
-        batch, durable = list[RunEntry](), False
+        batch: list[RunEntry] = []
         try:
             settled = _LATER
             if held.begun is not None:
@@ -561,16 +560,17 @@ class SqliteRunRecord:
             if not batch and not again:
                 return settled
             held.waiting, held.is_durable = [], False
-            entries = (*held.recent_entries, *batch) if again else batch
             since = time.monotonic()
-            appended = await self._append(run_id, holder, entries, durable=durable, again=again)
-            while self._server is not None and isinstance(appended, Failure):
+            while True:
+                entries = (*held.recent_entries, *batch) if again else batch
+                appended = await self._append(held.run_id, held.holder, entries, durable=durable, again=again)
+                if self._server is None or not isinstance(appended, Failure):
+                    break
                 if again and time.monotonic() > min(since, self._server.away_since) + LEASE_S / 2:
                     break
                 await anyio.sleep(BEAT_S)  # the server is being restarted; the run stays that of this process
-                entries, durable, again = (*held.recent_entries, *batch), True, True
-                appended = await self._append(run_id, holder, entries, durable=True, again=True)
-            written = _lease(run_id, appended)
+                durable = again = True
+            written = _lease(held.run_id, appended)
             if isinstance(written, Success):
                 if self._server is not None:
                     held.keep(batch, losses, durable=durable)
@@ -1220,7 +1220,8 @@ def states_in(place: sqlite.DatabasePath, run_ids: Sequence[str]) -> Result[dict
     """
 
     def work(file: sql.Transaction) -> dict[str, RunState]:
-        if not sql.is_postgres(place) and not file.execute(_HAS_RUNS).fetchone():
+        runs = "SELECT 1 FROM sqlite_master WHERE name = 'runs'"
+        if not sql.is_postgres(place) and not file.execute(runs).fetchone():
             return {}
         now, found = time.time_ns() // 1000, dict[str, RunState]()
         for first in range(0, len(run_ids), _READ_AT_ONCE):
@@ -1315,9 +1316,6 @@ _ENTRY_HELD = (
     " ORDER BY number DESC LIMIT 1"
 )
 """Finds an entry of the held run, from the latest back: in a file no index has its key."""
-
-
-_HAS_RUNS = "SELECT 1 FROM sqlite_master WHERE name = 'runs'"
 
 
 def _on_server(holder: str, entries: Sequence[RunEntry]) -> tuple[str, ...]:

@@ -537,15 +537,16 @@ def shared_file(
     when the last of them is gone, or any of them closes it. Data in memory is not shared. Arguments as for
     the class; those with others have another connection.
     """
+    open_file = partial(
+        SqliteFile, path, store, error, patience_s=patience_s, read_only=read_only, traced=traced
+    )
     if is_postgres(path) or str(path) == IN_PROCESS:
-        return SqliteFile(path, store, error, patience_s=patience_s, read_only=read_only, traced=traced)
+        return open_file()
     key = (str(place_of(path).absolute()), id(store), error, patience_s, read_only, traced)
     with _FORKS.changing:
         file = _SHARED.get(key)
         if file is None:
-            file = _SHARED[key] = SqliteFile(
-                path, store, error, patience_s=patience_s, read_only=read_only, traced=traced
-            )
+            file = _SHARED[key] = open_file()
         return file
 
 
