@@ -29,7 +29,7 @@ from functools import partial
 from typing import Any, NamedTuple, TypeAlias
 
 import anyio
-from attrs import define, evolve, field
+from attrs import Factory, define, evolve, field
 from returns.result import Failure, Result, Success
 
 from reactive_agents.adapters import sql, sqlite
@@ -220,10 +220,14 @@ class Seal:
     """The encryption of a record: AES-256-GCM with a key, none without one.
 
     What was stored without a key stays readable, and so does what an earlier one of several keys encrypted.
+
+    Attributes:
+        has_key: whether texts are encrypted.
     """
 
     def __init__(self, key: RecordKey | None) -> None:
         self._key = key
+        self.has_key = key is not None
         self._ciphers: tuple[Any, ...] = ()
 
     def close(self, text: str) -> str:
@@ -258,11 +262,6 @@ class Seal:
                 return opened.decode(errors="surrogatepass")
         raise ValueError("it is encrypted with another key; to change keys, give the new and the old one")
 
-    @property
-    def has_key(self) -> bool:
-        """Whether texts are encrypted."""
-        return self._key is not None
-
     def check(self) -> None:
         """Raise ``ValueError`` if the keys cannot be used."""
         if self._key is not None:
@@ -270,8 +269,6 @@ class Seal:
 
     def entries(self, entries: Iterable[RunEntry]) -> tuple[RunEntry, ...]:
         """Return entries with encrypted bodies."""
-        if self._key is None:
-            return tuple(entries)
         return tuple(evolve(each, body=self.close(each.body)) for each in entries)
 
     def _ready(self) -> tuple[Any, ...]:
@@ -302,8 +299,8 @@ def _bytes_of(key: object) -> bytes:
 
 
 @define(eq=False)
-class _Held:
-    """A run that this process holds.
+class _HeldRun:
+    """A run that this process holds, and the one writer of its entries.
 
     Attributes:
         recent: entries that a server may lose in a crash, with their times.
@@ -322,7 +319,9 @@ class _Held:
     run_id: RunId
     holder: str
     on_order: OrderHandler
-    losses: int = 0
+    _file: sql.Database[RecordFailed]
+    _server: PostgresDatabase[RecordFailed] | None
+    losses: int = field(init=False, default=Factory(lambda held: held.losses_now(), takes_self=True))
     waiting: list[RunEntry] = field(factory=list)
     is_durable: bool = False
     is_watched: bool = False
@@ -334,11 +333,154 @@ class _Held:
     recent: deque[tuple[float, RunEntry]] = field(factory=deque)
     alive_at: float = field(factory=time.monotonic)
 
+    def losses_now(self) -> int:
+        """Return the number of lost connections; a file has none to lose."""
+        return 0 if self._server is None else self._server.losses
+
     @property
     def recent_entries(self) -> tuple[RunEntry, ...]:
         return tuple(each for _, each in self.recent)
 
-    def keep(self, entries: Iterable[RunEntry], losses: int, *, durable: bool) -> None:
+    async def add(
+        self, entries: Sequence[RunEntry], *, durable: bool, later: bool
+    ) -> Result[RunOrder | None, RecordErrors]:
+        """Write entries, now or with a later write; return an order to the run, if any."""
+        kind = entries[-1].kind if later and entries else ""
+        is_answer = kind == "model"
+        self.waiting += entries
+        if kind == "request":
+            self.sent.append((time.monotonic(), entries[-1]))
+            if not self.is_timed:
+                self._write_after(_QUICK_ANSWER_S)
+            return _LATER
+        if later and (is_answer or self._server is not None):
+            # an answer waits for the intent of its call; a server writes meanwhile
+            if (is_answer or not self._begin()) and not self.is_watched:
+                self.is_watched = True
+                call_soon_on_this_loop(self._write_waiting)
+            return _LATER
+        self.is_durable |= durable
+        try:
+            return await self.write()
+        finally:
+            if self.waiting:
+                self.waiting = [each for each in self.waiting if not any(each is own for own in entries)]
+
+    async def write(self) -> Result[RunOrder | None, RecordErrors]:
+        """Write all waiting entries, also of concurrent calls, in one transaction."""
+        if self.writing.locked():
+            await self.writing.acquire()
+        else:
+            self.writing.acquire_nowait()
+        batch: list[RunEntry] = []
+        try:
+            settled = _LATER
+            if self.begun is not None:
+                settled = await self.finish()
+                if isinstance(settled, Failure):
+                    return settled
+            losses = self.losses_now()
+            again = self.is_unsure or self.losses != losses
+            batch, durable = self.waiting, self.is_durable or again
+            if not batch and not again:
+                return settled
+            self.waiting, self.is_durable = [], False
+            since = time.monotonic()
+            while True:
+                entries = (*self.recent_entries, *batch) if again else batch
+                appended = await self.append(entries, durable=durable, again=again)
+                if self._server is None or not isinstance(appended, Failure):
+                    break
+                if again and time.monotonic() > min(since, self._server.away_since) + LEASE_S / 2:
+                    break
+                await anyio.sleep(BEAT_S)  # the server is being restarted; the run stays that of this process
+                durable = again = True
+            written = _lease(self.run_id, appended)
+            if isinstance(written, Success):
+                if self._server is not None:
+                    self._keep(batch, losses, durable=durable)
+                batch, self.is_unsure = [], False
+            return written
+        finally:
+            if batch:  # it may not have been written; the other calls find out for themselves
+                self.waiting[:0] = batch
+                self.is_unsure = True
+            self.writing.release()
+
+    async def append(
+        self, entries: Sequence[RunEntry], *, durable: bool, again: bool = False
+    ) -> Result[RunOrder | None, RecordFailed]:
+        """Add entries in a transaction; ``again``: some of them may be stored already."""
+        if self._server is not None and not again:
+            called = _on_server(self.holder, entries)
+            row = await self._server.returning("append", *called, of=self.run_id, soon=not durable)
+            return row.map(lambda found: None if found is None else found[0])
+        work = partial(_append_again if again else _append, holder=self.holder, entries=entries)
+        return await self._file.write_soon("append", work, of=self.run_id, durable=durable)
+
+    async def finish(self) -> Result[RunOrder | None, RecordErrors]:
+        """Wait for entries being sent; the next write adds missing ones."""
+        assert self._server is not None, "only a server is sent entries"
+        try:
+            answered = await self._server.finish("append", self.begun)
+        finally:
+            self.begun = None
+        if isinstance(answered, Failure):
+            self.is_unsure = True
+            return Success(None)
+        row = answered.unwrap()
+        return Failure(LeaseLost(self.run_id)) if row is None or row[0] is None else Success(row[0])
+
+    def forget(self) -> None:
+        """Discard the answer to entries being sent."""
+        if self.begun is not None and self._server is not None:
+            self._server.forget(self.begun)
+            self.begun = None
+
+    def _begin(self) -> bool:
+        """Send waiting entries to a server, without waiting; ``False`` if impossible."""
+        losses, waiting = self.losses_now(), self.waiting
+        if self.begun is not None or self.is_unsure or self.writing.locked() or self.losses != losses:
+            return False
+        if self._server is not None:
+            self.begun = self._server.begin(*_on_server(self.holder, waiting), of=self.run_id)
+        if self.begun is None:
+            return False
+        self._keep(waiting, losses, durable=False)  # written again if the server loses them
+        self.waiting = []
+        return True
+
+    def _write_after(self, seconds: float) -> None:
+        """Look for unanswered requests later; a run has one timer for that."""
+        self.is_timed = True
+        call_later_on_this_loop(seconds, self._write_slow)
+
+    def _write_slow(self) -> None:
+        """Write waiting entries if a request has waited long enough for its answer."""
+        self.is_timed = False
+        while self.sent and not any(each is self.sent[0][1] for each in self.waiting):
+            self.sent.popleft()
+        if self.sent:
+            left_s = self.sent[0][0] + _QUICK_ANSWER_S - time.monotonic()
+            if left_s > 0:
+                self._write_after(left_s)
+            else:
+                self._write_waiting()
+
+    def _write_waiting(self) -> None:
+        """Write waiting entries while the run waits."""
+        self.is_watched = False
+        if self.waiting and not self._begin():
+
+            async def write() -> None:
+                written = await self.write()  # the next write reports a failure
+                order = written.value_or(None)
+                if order is not None:
+                    self.on_order(order)
+
+            spawn_on_this_loop(write)
+
+    def _keep(self, entries: Iterable[RunEntry], losses: int, *, durable: bool) -> None:
         """Add written entries, and discard those that are on disk now."""
         self.losses = losses
         if durable:
@@ -348,6 +490,10 @@ class _Held:
             self.recent.popleft()
         self.alive_at = now = time.monotonic()
         self.recent.extend((now, each) for each in entries)
+
+
+def _nothing(_: object) -> None:
+    return None
 
 
 class SqliteRunRecord:
@@ -366,7 +512,7 @@ class SqliteRunRecord:
         self._clock = clock
         self._seal = Seal(key)
         self._unread: set[str] = set()
-        self._leases: LeaseRenewal[_Held] = LeaseRenewal("run-leases", self._renew)
+        self._leases: LeaseRenewal[_HeldRun] = LeaseRenewal("run-leases", self._renew)
 
     @property
     def is_encrypted(self) -> bool:
@@ -418,7 +564,7 @@ class SqliteRunRecord:
 
         claimed = await self._file.write_soon("claim", work, of=run.run_id, durable=True)
         if isinstance(claimed, Success) and claimed.unwrap().holder:
-            self._leases.hold(holder, _Held(run.run_id, holder, on_order, self._losses))
+            self._leases.hold(holder, self._held(run.run_id, holder, on_order))
         return claimed
 
     @effect
@@ -466,155 +612,30 @@ class SqliteRunRecord:
         self, run_id: RunId, holder: str, *entries: RunEntry, durable: bool = False, later: bool = False
     ) -> Result[RunOrder | None, RecordErrors]:
         """Add entries; return an order of another process to the run, if any."""
-        sealed = self._seal.entries(entries)
+        sealed = self._seal.entries(entries) if self._seal.has_key else entries
         held = self._leases.get(holder)
         if held is None:  # this process gave the run up
-            appended = await self._append(run_id, holder, sealed, durable=durable, again=False)
-            return _lease(run_id, appended)
-        kind = entries[-1].kind if later and entries else ""
-        is_answer = kind == "model"
-        held.waiting += sealed
-        if kind == "request":
-            held.sent.append((time.monotonic(), sealed[-1]))
-            if not held.is_timed:
-                self._write_after(_QUICK_ANSWER_S, held)
-            return _LATER
-        if later and (is_answer or self._server is not None):
-            # an answer waits for the intent of its call; a server writes meanwhile
-            if (is_answer or not self._begin(held)) and not held.is_watched:
-                held.is_watched = True
-                call_soon_on_this_loop(partial(self._write_waiting, held))
-            return _LATER
-        held.is_durable |= durable
-        try:
-            return await self._write(held)
-        finally:
-            if held.waiting:
-                held.waiting = [each for each in held.waiting if not any(each is own for own in sealed)]
+            return _lease(run_id, await self._held(run_id, holder).append(sealed, durable=durable))
+        return await held.add(sealed, durable=durable, later=later)
 
     @effect
     async def settle(self, run_id: RunId, holder: str) -> Result[RunOrder | None, RecordErrors]:
         """Write added entries; return the order to the run, if it is known."""
         held = self._leases.get(holder)
-        return _LATER if held is None else await self._write(held)
+        return _LATER if held is None else await held.write()
 
-    def _begin(self, held: _Held) -> bool:
-        """Send waiting entries to a server, without waiting; ``False`` if impossible."""
-        losses, waiting = self._losses, held.waiting
-        if held.begun is not None or held.is_unsure or held.writing.locked() or held.losses != losses:
-            return False
-        if self._server is not None:
-            held.begun = self._server.begin(*_on_server(held.holder, waiting), of=held.run_id)
-        if held.begun is None:
-            return False
-        held.keep(waiting, losses, durable=False)  # written again if the server loses them
-        held.waiting = []
-        return True
-
-    def _write_after(self, seconds: float, held: _Held) -> None:
-        """Look for unanswered requests later; a run has one timer for that."""
-        held.is_timed = True
-        call_later_on_this_loop(seconds, partial(self._write_slow, held))
-
-    def _write_slow(self, held: _Held) -> None:
-        """Write waiting entries if a request has waited long enough for its answer."""
-        held.is_timed = False
-        while held.sent and not any(each is held.sent[0][1] for each in held.waiting):
-            held.sent.popleft()
-        if held.sent:
-            left_s = held.sent[0][0] + _QUICK_ANSWER_S - time.monotonic()
-            if left_s > 0:
-                self._write_after(left_s, held)
-            else:
-                self._write_waiting(held)
-
-    def _write_waiting(self, held: _Held) -> None:
-        """Write waiting entries while the run waits."""
-        held.is_watched = False
-        if held.waiting and not self._begin(held):
-
-            async def write() -> None:
-                written = await self._write(held)  # the next write reports a failure
-                order = written.value_or(None)
-                if order is not None:
-                    held.on_order(order)
-
-            spawn_on_this_loop(write)
-
-    async def _write(self, held: _Held) -> Result[RunOrder | None, RecordErrors]:
-        """Write all waiting entries, also of concurrent calls, in one transaction."""
-        if held.writing.locked():
-            await held.writing.acquire()
-        else:
-            held.writing.acquire_nowait()
-        batch: list[RunEntry] = []
-        try:
-            settled = _LATER
-            if held.begun is not None:
-                settled = await self._settled(held)
-                if isinstance(settled, Failure):
-                    return settled
-            losses = self._losses
-            again = held.is_unsure or held.losses != losses
-            batch, durable = held.waiting, held.is_durable or again
-            if not batch and not again:
-                return settled
-            held.waiting, held.is_durable = [], False
-            since = time.monotonic()
-            while True:
-                entries = (*held.recent_entries, *batch) if again else batch
-                appended = await self._append(held.run_id, held.holder, entries, durable=durable, again=again)
-                if self._server is None or not isinstance(appended, Failure):
-                    break
-                if again and time.monotonic() > min(since, self._server.away_since) + LEASE_S / 2:
-                    break
-                await anyio.sleep(BEAT_S)  # the server is being restarted; the run stays that of this process
-                durable = again = True
-            written = _lease(held.run_id, appended)
-            if isinstance(written, Success):
-                if self._server is not None:
-                    held.keep(batch, losses, durable=durable)
-                batch, held.is_unsure = [], False
-            return written
-        finally:
-            if batch:  # it may not have been written; the other calls find out for themselves
-                held.waiting[:0] = batch
-                held.is_unsure = True
-            held.writing.release()
-
-    async def _append(
-        self, run_id: RunId, holder: str, entries: Sequence[RunEntry], *, durable: bool, again: bool
-    ) -> Result[RunOrder | None, RecordFailed]:
-        """Add entries in a transaction; ``again``: some of them may be stored already."""
-        if self._server is not None and not again:
-            called = _on_server(holder, entries)
-            row = await self._server.returning("append", *called, of=run_id, soon=not durable)
-            return row.map(lambda found: None if found is None else found[0])
-        work = partial(_append_again if again else _append, holder=holder, entries=entries)
-        return await self._file.write_soon("append", work, of=run_id, durable=durable)
-
-    async def _settled(self, held: _Held) -> Result[RunOrder | None, RecordErrors]:
-        """Wait for entries being sent; the next write adds missing ones."""
-        assert self._server is not None, "only a server is sent entries"
-        try:
-            answered = await self._server.finish("append", held.begun)
-        finally:
-            held.begun = None
-        if isinstance(answered, Failure):
-            held.is_unsure = True
-            return Success(None)
-        row = answered.unwrap()
-        return Failure(LeaseLost(held.run_id)) if row is None or row[0] is None else Success(row[0])
+    def _held(self, run_id: RunId, holder: str, on_order: OrderHandler = _nothing) -> _HeldRun:
+        return _HeldRun(run_id, holder, on_order, self._file, self._server)
 
     @effect
     async def end(
         self, run_id: RunId, holder: str, status: RunStatus, result: str, *, owes: Sequence[OwedStore] = ()
     ) -> Result[None, RecordErrors]:
         """Store the outcome of a run, and give up its lease."""
-        held = self._leases.get(holder) or _Held(run_id, holder, _nothing)
+        held = self._leases.get(holder) or self._held(run_id, holder)
         async with held.writing:
             if held.begun is not None:
-                await self._settled(held)  # if missing, it is added below
+                await held.finish()  # if missing, it is added below
             self._leases.let_go(holder)
             now, sealed = self._now(), self._seal.close(result)
             recent, waiting = held.recent_entries, tuple(held.waiting)
@@ -667,9 +688,8 @@ class SqliteRunRecord:
     def abandon(self, holder: str) -> None:
         """Stop renewing the lease, without awaiting anything."""
         held = self._leases.get(holder)
-        if held is not None and held.begun is not None and self._server is not None:
-            self._server.forget(held.begun)
-            held.begun = None
+        if held is not None:
+            held.forget()
         self._leases.let_go(holder)
         give_up(holder)
 
@@ -1003,7 +1023,7 @@ class SqliteRunRecord:
 
     # --- leases -------------------------------------------------------------------------------------------
 
-    async def _renew(self, held: Mapping[str, _Held]) -> None:
+    async def _renew(self, held: Mapping[str, _HeldRun]) -> None:
         statement = "UPDATE runs SET lease_until_us = ? WHERE holder = ? RETURNING holder, wanted"
 
         def work(file: sql.Transaction) -> dict[str, RunOrder]:
@@ -1013,16 +1033,12 @@ class SqliteRunRecord:
         renewed = await self._file.write_soon("renew", work, of=f"leases of {this_machine()} {os.getpid()}")
         if isinstance(renewed, Failure):
             return
-        orders, losses, now = renewed.unwrap(), self._losses, time.monotonic()
+        orders, now = renewed.unwrap(), time.monotonic()
         for holder, run in held.items():
-            if run.losses == losses:
+            if run.losses == run.losses_now():
                 run.alive_at = now
             if self._leases.get(holder) is not None:
                 run.on_order(orders.get(holder, "lost"))
-
-    @property
-    def _losses(self) -> int:
-        return 0 if self._server is None else self._server.losses
 
     def _now(self) -> int:
         """Return the time of the writers' common clock, within a transaction."""
@@ -1357,7 +1373,7 @@ def _append_again(file: sql.Transaction, holder: str, entries: Iterable[RunEntry
 def _release(
     file: sql.Transaction, run_id: RunId, holder: str, changed: str, *values: object
 ) -> RunOrder | None:
-    """Release the lease of a held run, with these changes; ``None`` if it is not held so."""
+    """Release the lease of a held run, with these changes; ``None`` if it is not held."""
     released = file.execute(
         f"UPDATE runs SET {changed}, lease_until_us = 0 WHERE run_id = ? AND holder = ? AND holder <> ''",
         (*values, run_id, holder),
@@ -1399,10 +1415,6 @@ def _lease(run_id: RunId, written: Result[RunOrder | None, RecordFailed]) -> Res
     if isinstance(written, Success) and written.unwrap() is None:
         return Failure(LeaseLost(run_id))
     return written  # type: ignore[return-value]
-
-
-def _nothing(_: object) -> None:
-    return None
 
 
 def _may_end_process(row: _Candidate) -> bool:
