@@ -449,7 +449,7 @@ def _predicate(error: Exception, place: str) -> str:
 
 
 def _is_busy(error: Exception) -> bool:
-    """Return whether another process was in the way, so that the same may succeed later."""
+    """Return whether another process was in the way, so that a retry may succeed."""
     if isinstance(error, ValueError):  # also that of a missing library
         return False
     errors = _library().errors

@@ -944,7 +944,7 @@ async def _unless_missing(asked: Awaitable[_T]) -> _T | None:
 
 
 async def _begun_elsewhere(agent: ReactiveAgent[Any, Any], run_id: RunId, task: Task) -> RecordedRun | None:
-    """Return the run of a task that another process holds or that has ended, as it is shown.
+    """Return the run of a task, as it is shown, if it is held elsewhere or has ended.
 
     Raises:
         AgentError: the record cannot be read.
