@@ -517,13 +517,14 @@ class Runs(Generic[R]):
         unfit = wrong_name("into", into)
         if unfit is not None:
             raise AgentError(errors.RunRefused(run_id, f"cannot be forked: {unfit}"))
-        given = {"model": model, "instructions": instructions, "message": message}
+        texts = {"model": model, "instructions": instructions, "message": message}
+        changes: JsonObject = {name: text for name, text in texts.items() if text is not None}
         _refuse(wrong_value("at", at, int, _STEP, is_count))
         if tool_result is not ...:
             _refuse(wrong_value("tool_result", tool_result, Json, "JSON data"))
-        for name, text in given.items():
-            _refuse(None if text is None else wrong_text(name, text, "a text that is not blank"))
-            if text is not None and self.engine.ports.llm.model == NO_MODEL:
+        for name, text in changes.items():
+            _refuse(wrong_text(name, text, "a text that is not blank"))
+            if self.engine.ports.llm.model == NO_MODEL:
                 unread = "nothing, since this agent has no model; tool_result changes what a workflow does"
                 raise AgentError(errors.InvalidConfig(name, abbreviated(text), unread))
         try:
@@ -537,7 +538,7 @@ class Runs(Generic[R]):
             RunId(into or self.engine.ports.ids.new()),
             at=at,
             definition=definition,
-            changes={name: value for name, value in given.items() if value is not None},
+            changes=changes,
             tool_result=tool_result,
         )
         made: RecordedRun = value_or_raise(forked)
@@ -624,10 +625,8 @@ async def give_order(
     if order == "cancel" and await cancel_left(record, run_id, clock):
         return Success(None)
     taken = await attempt(record.order(run_id, order))
-    if isinstance(taken, Failure):
-        return Failure(taken.failure())
-    if taken.unwrap():
-        return Success(None)
+    if isinstance(taken, Failure) or taken.unwrap():
+        return taken.map(lambda _: None)
     found = await attempt(record.find(run_id))
     if isinstance(found, Failure):
         return Failure(found.failure())
