@@ -779,13 +779,13 @@ class WaitingRun(Generic[_State]):
     Attributes:
         after: the number.
         state: the part of the client's connection that a protocol needs to go on.
-        is_taken: set when the wait has ended.
+        taken: set when the wait has ended.
     """
 
     run: LiveRun
     after: int
     state: _State
-    is_taken: anyio.Event = field(factory=anyio.Event)
+    taken: anyio.Event = field(factory=anyio.Event)
 
 
 @define(eq=False, repr=False)
@@ -813,11 +813,11 @@ class WaitingRuns(Generic[_State]):
 
         async def cancel_late() -> None:
             is_kept = True
-            while is_kept and not waiting.is_taken.is_set():
+            while is_kept and not waiting.taken.is_set():
                 with anyio.move_on_after(self._seconds):
-                    await waiting.is_taken.wait()
+                    await waiting.taken.wait()
                 is_kept = run.is_durable and not run.has_ended
-            if not waiting.is_taken.is_set() and self.take(key) is not None:
+            if not waiting.taken.is_set() and self.take(key) is not None:
                 self._service.cancel(run)
                 if self._on_late is not None:
                     await self._on_late(key, state)
@@ -832,7 +832,7 @@ class WaitingRuns(Generic[_State]):
         """Return the run that waits under a key, and end the wait."""
         waiting = self._left.pop(key, None)
         if waiting is not None:
-            waiting.is_taken.set()
+            waiting.taken.set()
         return waiting
 
 
