@@ -226,10 +226,8 @@ class _DurableRun:
                     await to_the_end(partial(_release, record, run_id, claimed.unwrap().holder))
                 raise
             assert claimed is not None
-            if not isinstance(claimed, Success):
-                return Failure(claimed.failure())
-            if claimed.unwrap().state != "held":
-                return Success((claimed.unwrap(), run))
+            if isinstance(claimed, Failure) or claimed.unwrap().state != "held":
+                return claimed.map(lambda taken: (taken, run))
             if self.overrides.cancels:
                 await ask_record(record, RunRecord.order, bool, run_id, "cancel")
             while True:
@@ -826,16 +824,14 @@ async def engine_definition(engine: AgentEngine) -> dict[str, str]:
     options = evolve(settings, durability=None, system_prompt="", model_settings=public)
     tools = engine.ports.tools.value_or(None)
     definitions = () if tools is None else definitions_of(tools)
-    described: dict[str, str] = {
+    return {
         "version": VERSION,
         "model": model_of(engine.ports.llm, ServiceFaults()),
         "instructions": _digest(settings.system_prompt),
         "strategy": "none" if reasoning is None else reasoning.default_strategy,
         "options": _digest(to_json(options)),
+        **{f"tool {each.name}": _digest(to_json(each)) for each in definitions},
     }
-    for definition in definitions:
-        described[f"tool {definition.name}"] = _digest(to_json(definition))
-    return described
 
 
 _OPTION = "option "
