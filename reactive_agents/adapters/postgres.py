@@ -294,7 +294,7 @@ class PostgresDatabase(Generic[_E]):
 
     def _failed(self, operation: str, error: Exception) -> _E:
         sentence = _sentence(error, self.place, self._store)
-        level = logging.DEBUG if _is_away(error) and self._pool.is_told(error) else logging.WARNING
+        level = logging.DEBUG if _is_away(error) and self._pool.was_logged(error) else logging.WARNING
         _log.log(level, "%s (%s: %s)", sentence, operation, type(error).__name__)
         return self._error(sentence, operation)
 
@@ -653,7 +653,7 @@ class _Pool:
         self._inherited: list[object] = []
         self.losses = 0
         self.absence: _Absence | None = None
-        self._told: set[str] = set()
+        self._logged: set[str] = set()
         self._heard_at = 0.0
         self.limit = _Limit(MOST_CONNECTIONS)
         self._begin()
@@ -702,19 +702,19 @@ class _Pool:
             yield lent
         finally:
             if lent is not None:
-                self._give_back(lent.connection)
+                self._keep_or_close(lent.connection)
             free.release()
 
     def hear(self) -> None:
         """Note that the server has answered."""
         self.absence, self._heard_at = None, time.monotonic()
-        self._told.clear()
+        self._logged.clear()
 
-    def is_told(self, reason: Exception) -> bool:
+    def was_logged(self, reason: Exception) -> bool:
         """Return whether the log has this reason since the last answer; note it."""
-        said, known = str(reason), len(self._told)
-        self._told.add(said)
-        return len(self._told) == known
+        is_known = str(reason) in self._logged
+        self._logged.add(str(reason))
+        return is_known
 
     def miss(self, began: float, reason: Exception) -> float:
         """Note that an attempt failed; return since when the server cannot be reached."""
@@ -773,7 +773,7 @@ class _Pool:
         """Take a lent connection back."""
         with self._changing:
             self._lent_for_longer -= lent.is_open
-        self._give_back(lent.connection)
+        self._keep_or_close(lent.connection)
         self._free.release()
 
     def _take(self) -> Any:
@@ -785,7 +785,7 @@ class _Pool:
         _close(closing, self._process)
         return lent or _connect(self._url)
 
-    def _give_back(self, connection: Any) -> None:
+    def _keep_or_close(self, connection: Any) -> None:
         usable = connection.pgconn.transaction_status == _IN_NO_TRANSACTION  # nor closed
         with self._changing:
             if usable and self._users:

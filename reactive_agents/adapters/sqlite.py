@@ -224,12 +224,12 @@ class SqliteFile(Generic[_E]):
         self._patience_s = patience_s
         self._read_only = read_only
         self._connection: sqlite3.Connection | None = None
-        self._dropped: weakref.finalize[..., Any] | None = None
+        self._finalizer: weakref.finalize[..., Any] | None = None
         self._opened: tuple[int, int] | None = None
         self._waits = True
-        self._log = ""
+        self._wal = ""
         self._in_log = self._flushes = 0
-        self._told: set[str] = set()
+        self._logged: set[str] = set()
         self._works = _Works()
         self._inherited: list[object] = []
         self._one_at_a_time = threading.Lock()  # for event loops in several threads
@@ -297,7 +297,7 @@ class SqliteFile(Generic[_E]):
     def _flush(self) -> None:
         """Flush all commits so far, while others may write."""
         try:
-            log = os.open(self._log, os.O_RDWR)
+            log = os.open(self._wal, os.O_RDWR)
             try:
                 _DATA_TO_DISK(log)
                 is_large = os.fstat(log).st_size >= _LARGE_LOG
@@ -394,10 +394,10 @@ class SqliteFile(Generic[_E]):
 
     def _failed(self, operation: str, error: Exception) -> _E:
         sentence = sentence_of(error, self.path, self._store)
-        level = logging.DEBUG if str(error) in self._told else logging.WARNING
+        level = logging.DEBUG if str(error) in self._logged else logging.WARNING
         _log.log(level, "%s (%s: %s: %s)", sentence, operation, type(error).__name__, error)
         if isinstance(error, sqlite3.OperationalError | OSError):  # of the file, not of a row
-            self._told.add(str(error))
+            self._logged.add(str(error))
         return self._error(sentence, operation)
 
     def _once(self, work: Work[_T], waits: bool | None) -> _T | _Locked:
@@ -416,7 +416,7 @@ class SqliteFile(Generic[_E]):
             if primary_code(error) in _REPLACEABLE:
                 self._drop()  # so that the next use opens the replacement of a damaged file
             raise
-        self._told.clear()
+        self._logged.clear()
         self._in_log = 0 if waits else self._in_log + 1
         return done
 
@@ -429,7 +429,7 @@ class SqliteFile(Generic[_E]):
             _log.warning(told, self._store.name, str(self.path))
         if self._connection is None:
             self._connection, self._waits = self._connect(), True
-            self._opened, self._log = self._identity(), f"{os.path.realpath(self.path)}-wal"
+            self._opened, self._wal = self._identity(), f"{os.path.realpath(self.path)}-wal"
         return self._connection
 
     def _waiting_for_disk(self, waits: bool) -> sqlite3.Connection:
@@ -473,8 +473,8 @@ class SqliteFile(Generic[_E]):
         except BaseException:
             connection.close()
             raise
-        self._dropped = weakref.finalize(self, _close_here, connection, os.getpid())
-        self._dropped.atexit = False
+        self._finalizer = weakref.finalize(self, _close_here, connection, os.getpid())
+        self._finalizer.atexit = False
         return connection
 
     def _lost(self, trace: Path) -> str:
@@ -499,8 +499,8 @@ class SqliteFile(Generic[_E]):
     def _drop(self) -> None:
         connection, self._connection = self._connection, None
         if connection is not None:
-            if self._dropped is not None:
-                self._dropped.detach()
+            if self._finalizer is not None:
+                self._finalizer.detach()
             connection.close()
 
     def _stop(self, timeout_s: float) -> bool:
