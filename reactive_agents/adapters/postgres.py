@@ -79,11 +79,6 @@ class UnusableSchema(ValueError):
     """A schema that is refused before anything is written to it."""
 
 
-@frozen
-class _Busy:
-    error: Exception
-
-
 class PostgresDatabase(Generic[_E]):
     """One store in a Postgres database. Implements ``Database``.
 
@@ -136,7 +131,8 @@ class PostgresDatabase(Generic[_E]):
 
     async def read(self, operation: str, work: Work[_T]) -> Result[_T, _E]:
         """Return the result of the work, in one consistent view."""
-        return await self._run(operation, work, "ISOLATION LEVEL REPEATABLE READ READ ONLY", self._pool.limit)
+        begin = _beginning("ISOLATION LEVEL REPEATABLE READ READ ONLY", None, "")
+        return await self._run(operation, work, begin, self._pool.limit)
 
     async def write(
         self, operation: str, work: Work[_T], *, of: str = "", again: bool = False
@@ -146,12 +142,7 @@ class PostgresDatabase(Generic[_E]):
         Args:
             again: whether the work may be done once more if the connection is lost while it is committed.
         """
-        lock = self._lock_of(of)
-        return await self._run(operation, work, self._mode, self._limit(of), lock=lock, again=again)
-
-    async def erase(self, operation: str, work: Work[_T], *, of: str = "") -> Result[_T, _E]:
-        """Delete, as :meth:`write` does."""
-        return await self.write(operation, work, of=of)
+        return await self._write(operation, work, of, again=again)
 
     async def empty_log(self) -> None:
         """Do nothing: the server decides how long it keeps its log."""
@@ -160,11 +151,7 @@ class PostgresDatabase(Generic[_E]):
         self, operation: str, work: Work[_T], *, of: str = "", durable: bool = False
     ) -> Result[_T, _E]:
         """Do the work in one transaction; wait for the disk only if ``durable``."""
-        if durable:
-            return await self.write(operation, work, of=of)
-        return await self._run(
-            operation, work, self._mode, self._limit(of), lock=self._lock_of(of), first=_SOON
-        )
+        return await self._write(operation, work, of, first="" if durable else _SOON)
 
     async def returning(
         self, operation: str, statement: str, *values: object, of: str = "", soon: bool = False
@@ -176,23 +163,15 @@ class PostgresDatabase(Generic[_E]):
         the write. Its first values are the key of the lock, and ``off`` not to wait for the disk. Its columns
         are texts.
         """
-        lock = self._lock_of(of)
-        given = (lock, "off" if soon else "on", *values)
+        given = (self._lock_of(of), "off" if soon else "on", *values)
         sent = self._send(statement, given)
         if sent is not None:
             try:
-                done = await self._answer_to(sent)
+                return Success(await self._answer_to(sent))
             except _failures() as error:
-                return Failure(self._failed(operation, error))
-            if not isinstance(done, _Busy):
-                return Success(done)
-        return await self._run(
-            operation,
-            lambda file: file.execute(statement, given).fetchone(),
-            self._mode,
-            self._limit(of),
-            lock=lock,
-        )
+                if not _is_busy(error):
+                    return Failure(self._failed(operation, error))
+        return await self._write(operation, lambda file: file.execute(statement, given).fetchone(), of)
 
     def begin(self, statement: str, *values: object, of: str = "") -> _Lent | None:
         """Send a statement as :meth:`returning` does with ``soon``, without waiting.
@@ -205,10 +184,9 @@ class PostgresDatabase(Generic[_E]):
     async def finish(self, operation: str, begun: _Lent) -> Result[Any, _E]:
         """Return the first row of a begun statement, as :meth:`returning` does."""
         try:
-            done = await self._answer_to(begun)
+            return Success(await self._answer_to(begun))
         except _failures() as error:
             return Failure(self._failed(operation, error))
-        return Failure(self._failed(operation, done.error)) if isinstance(done, _Busy) else Success(done)
 
     def forget(self, begun: _Lent) -> None:
         """Discard the answer to a begun statement."""
@@ -228,40 +206,33 @@ class PostgresDatabase(Generic[_E]):
         with anyio.CancelScope(shield=True):
             await anyio.to_thread.run_sync(self._pool.leave, self)
 
-    def _limit(self, of: str) -> _Limit:
-        return self._pool.limit if of else self._whole_store
-
     def _lock_of(self, of: str) -> int:
         return _lock_key(f"reactive_agents\n{self._store.name}\n{of}")
 
-    async def _run(
-        self,
-        operation: str,
-        work: Work[_T],
-        mode: str,
-        limit: _Limit,
-        *,
-        lock: int | None = None,
-        first: str = "",
-        again: bool = False,
+    async def _write(
+        self, operation: str, work: Work[_T], of: str, *, first: str = "", again: bool = False
     ) -> Result[_T, _E]:
-        begin = _beginning(mode, lock, first)
+        begin = _beginning(self._mode, self._lock_of(of), first)
+        limit = self._pool.limit if of else self._whole_store
+        return await self._run(operation, work, begin, limit, again=again)
+
+    async def _run(
+        self, operation: str, work: Work[_T], begin: str, limit: _Limit, *, again: bool = False
+    ) -> Result[_T, _E]:
         deadline = time.monotonic() + self._patience_s
         while True:
-            pause_s, began = _PAUSE_S, time.monotonic()
+            began, pause_s = time.monotonic(), _PAUSE_S
             try:
-                outcome = await anyio.to_thread.run_sync(self._once, work, begin, again, limiter=limit.here())
+                return Success(
+                    await anyio.to_thread.run_sync(self._once, work, begin, again, limiter=limit.here())
+                )
             except _failures() as error:
-                is_away = _is_away(error)
-                if is_away:
+                may_succeed = _is_busy(error)
+                if _is_away(error):
                     deadline = min(deadline, self._pool.miss(began, error) + self._patience_s)
-                if not self._pool.ready or not is_away:  # it may be restarting
+                    may_succeed, pause_s = bool(self._pool.ready), _AWAY_PAUSE_S  # it may be restarting
+                if not may_succeed or time.monotonic() >= deadline:
                     return Failure(self._failed(operation, error))
-                outcome, pause_s = _Busy(error), _AWAY_PAUSE_S
-            if not isinstance(outcome, _Busy):
-                return Success(outcome)
-            if time.monotonic() >= deadline:
-                return Failure(self._failed(operation, outcome.error))
             await anyio.sleep(pause_s)
 
     def _send(self, statement: str, values: tuple[object, ...], *, among: int = 0) -> _Lent | None:
@@ -317,19 +288,17 @@ class PostgresDatabase(Generic[_E]):
         if not answer.error_message:
             return _text_row(answer)
         error = library.errors.error_from_result(answer)
-        if isinstance(error, library.errors.LockNotAvailable | library.errors.DeadlockDetected):
-            return _Busy(error)
         if isinstance(error, library.errors.UndefinedTable | library.errors.UndefinedFunction):
             self._pool.ready.clear()  # the schema was dropped
         raise error
 
     def _failed(self, operation: str, error: Exception) -> _E:
         sentence = _sentence(error, self.place, self._store)
-        level = logging.DEBUG if _is_away(error) and self._pool.is_told(error) else logging.WARNING
+        level = logging.DEBUG if _is_away(error) and self._pool.was_logged(error) else logging.WARNING
         _log.log(level, "%s (%s: %s)", sentence, operation, type(error).__name__)
         return self._error(sentence, operation)
 
-    def _once(self, work: Work[_T], begin: str, again: bool) -> _T | _Busy:
+    def _once(self, work: Work[_T], begin: str, again: bool) -> _T:
         errors = _library().errors
         self._pool.join(self)
         self._pool.check(self._patience_s)
@@ -340,12 +309,6 @@ class PostgresDatabase(Generic[_E]):
                     done = self._in_transaction(lent, work, begin)
                     self._pool.hear()
                     return done
-                except (
-                    errors.LockNotAvailable,
-                    errors.DeadlockDetected,
-                    errors.SerializationFailure,
-                ) as busy:
-                    return _Busy(busy)
                 except errors.UndefinedTable:
                     self._pool.ready.clear()  # the schema was dropped
                     raise
@@ -474,16 +437,23 @@ def _sentence(error: Exception, place: str, store: Store) -> str:
 def _predicate(error: Exception, place: str) -> str:
     try:
         import psycopg
-        from psycopg import errors
     except ImportError:
         return f"cannot be used: {error}"
     diagnosis = error.diag.message_primary if isinstance(error, psycopg.Error) else None
     said = " ".join((diagnosis or str(error)).split()).rstrip(".") or type(error).__name__
-    if isinstance(error, errors.LockNotAvailable | errors.DeadlockDetected | errors.SerializationFailure):
+    if _is_busy(error):
         return "is locked by another process"
     if "…" in place:
         return f"cannot be used: {_NOT_UNDERSTOOD}"
     return f"cannot be reached: {said}" if _is_away(error) else f"cannot be used: {said}"
+
+
+def _is_busy(error: Exception) -> bool:
+    """Return whether another process was in the way, so that a retry may succeed."""
+    if isinstance(error, ValueError):  # also that of a missing library
+        return False
+    errors = _library().errors
+    return isinstance(error, errors.LockNotAvailable | errors.DeadlockDetected | errors.SerializationFailure)
 
 
 def _is_away(error: Exception) -> bool:
@@ -683,7 +653,7 @@ class _Pool:
         self._inherited: list[object] = []
         self.losses = 0
         self.absence: _Absence | None = None
-        self._told: set[str] = set()
+        self._logged: set[str] = set()
         self._heard_at = 0.0
         self.limit = _Limit(MOST_CONNECTIONS)
         self._begin()
@@ -732,19 +702,19 @@ class _Pool:
             yield lent
         finally:
             if lent is not None:
-                self._give_back(lent.connection)
+                self._keep_or_close(lent.connection)
             free.release()
 
     def hear(self) -> None:
         """Note that the server has answered."""
         self.absence, self._heard_at = None, time.monotonic()
-        self._told.clear()
+        self._logged.clear()
 
-    def is_told(self, reason: Exception) -> bool:
+    def was_logged(self, reason: Exception) -> bool:
         """Return whether the log has this reason since the last answer; note it."""
-        said, known = str(reason), len(self._told)
-        self._told.add(said)
-        return len(self._told) == known
+        is_known = str(reason) in self._logged
+        self._logged.add(str(reason))
+        return is_known
 
     def miss(self, began: float, reason: Exception) -> float:
         """Note that an attempt failed; return since when the server cannot be reached."""
@@ -803,7 +773,7 @@ class _Pool:
         """Take a lent connection back."""
         with self._changing:
             self._lent_for_longer -= lent.is_open
-        self._give_back(lent.connection)
+        self._keep_or_close(lent.connection)
         self._free.release()
 
     def _take(self) -> Any:
@@ -815,7 +785,7 @@ class _Pool:
         _close(closing, self._process)
         return lent or _connect(self._url)
 
-    def _give_back(self, connection: Any) -> None:
+    def _keep_or_close(self, connection: Any) -> None:
         usable = connection.pgconn.transaction_status == _IN_NO_TRANSACTION  # nor closed
         with self._changing:
             if usable and self._users:
@@ -850,7 +820,7 @@ def _library() -> Any:
 def _connect(url: str) -> Any:
     _library()
     texts, figures, loader, number = _adapters()
-    connection = _connection_type().connect(url, autocommit=True, prepare_threshold=None, **_given_less(url))
+    connection = _connection_type().connect(url, autocommit=True, prepare_threshold=None, **_defaults(url))
     connection.adapters.register_dumper(str, texts)
     connection.adapters.register_dumper(float, figures)
     connection.adapters.register_loader("text", loader)
@@ -890,7 +860,7 @@ def _connection_type() -> Any:
     return Connection
 
 
-def _given_less(url: str) -> dict[str, Any]:
+def _defaults(url: str) -> dict[str, Any]:
     """Return the connection settings that the URL does not set."""
     import psycopg
     from psycopg.conninfo import conninfo_to_dict

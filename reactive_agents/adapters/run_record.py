@@ -29,7 +29,7 @@ from functools import partial
 from typing import Any, NamedTuple, TypeAlias
 
 import anyio
-from attrs import define, evolve, field
+from attrs import Factory, define, evolve, field
 from returns.result import Failure, Result, Success
 
 from reactive_agents.adapters import sql, sqlite
@@ -220,10 +220,14 @@ class Seal:
     """The encryption of a record: AES-256-GCM with a key, none without one.
 
     What was stored without a key stays readable, and so does what an earlier one of several keys encrypted.
+
+    Attributes:
+        has_key: whether texts are encrypted.
     """
 
     def __init__(self, key: RecordKey | None) -> None:
         self._key = key
+        self.has_key = key is not None
         self._ciphers: tuple[Any, ...] = ()
 
     def close(self, text: str) -> str:
@@ -258,11 +262,6 @@ class Seal:
                 return opened.decode(errors="surrogatepass")
         raise ValueError("it is encrypted with another key; to change keys, give the new and the old one")
 
-    @property
-    def has_key(self) -> bool:
-        """Whether texts are encrypted."""
-        return self._key is not None
-
     def check(self) -> None:
         """Raise ``ValueError`` if the keys cannot be used."""
         if self._key is not None:
@@ -270,8 +269,6 @@ class Seal:
 
     def entries(self, entries: Iterable[RunEntry]) -> tuple[RunEntry, ...]:
         """Return entries with encrypted bodies."""
-        if self._key is None:
-            return tuple(entries)
         return tuple(evolve(each, body=self.close(each.body)) for each in entries)
 
     def _ready(self) -> tuple[Any, ...]:
@@ -301,12 +298,9 @@ def _bytes_of(key: object) -> bytes:
     return key
 
 
-PLAIN = Seal(None)
-
-
 @define(eq=False)
-class _Held:
-    """A run that this process holds.
+class _HeldRun:
+    """A run that this process holds, and the one writer of its entries.
 
     Attributes:
         recent: entries that a server may lose in a crash, with their times.
@@ -323,8 +317,11 @@ class _Held:
     """
 
     run_id: RunId
+    holder: str
     on_order: OrderHandler
-    losses: int = 0
+    _file: sql.Database[RecordFailed]
+    _server: PostgresDatabase[RecordFailed] | None
+    losses: int = field(init=False, default=Factory(lambda held: held.losses_now(), takes_self=True))
     waiting: list[RunEntry] = field(factory=list)
     is_durable: bool = False
     is_watched: bool = False
@@ -336,11 +333,158 @@ class _Held:
     recent: deque[tuple[float, RunEntry]] = field(factory=deque)
     alive_at: float = field(factory=time.monotonic)
 
+    def losses_now(self) -> int:
+        """Return the number of lost connections; a file has none to lose."""
+        return 0 if self._server is None else self._server.losses
+
     @property
     def recent_entries(self) -> tuple[RunEntry, ...]:
         return tuple(each for _, each in self.recent)
 
-    def keep(self, entries: Iterable[RunEntry], losses: int, *, durable: bool) -> None:
+    async def add(
+        self, entries: Sequence[RunEntry], *, durable: bool, later: bool
+    ) -> Result[RunOrder | None, RecordErrors]:
+        """Write entries, now or with a later write; return an order to the run, if any."""
+        kind = entries[-1].kind if later and entries else ""
+        is_answer = kind == "model"
+        self.waiting += entries
+        if kind == "request":
+            self.sent.append((time.monotonic(), entries[-1]))
+            if not self.is_timed:
+                self._write_after(_QUICK_ANSWER_S)
+            return _LATER
+        if later and (is_answer or self._server is not None):
+            # an answer waits for the intent of its call; a server writes meanwhile
+            if (is_answer or not self._begin()) and not self.is_watched:
+                self.is_watched = True
+                call_soon_on_this_loop(self._write_waiting)
+            return _LATER
+        self.is_durable |= durable
+        try:
+            return await self.write()
+        finally:
+            if self.waiting:
+                self.waiting = [each for each in self.waiting if not any(each is own for own in entries)]
+
+    async def write(self, *, checks: bool = False) -> Result[RunOrder | None, RecordErrors]:
+        """Write all waiting entries, also of concurrent calls, in one transaction.
+
+        Args:
+            checks: whether to look whose the run is, even if nothing is written.
+        """
+        if self.writing.locked():
+            await self.writing.acquire()
+        else:
+            self.writing.acquire_nowait()
+        batch: list[RunEntry] = []
+        try:
+            settled = _LATER
+            if self.begun is not None:
+                settled = await self.finish()
+                if isinstance(settled, Failure):
+                    return settled
+            losses = self.losses_now()
+            again = self.is_unsure or self.losses != losses
+            batch, durable = self.waiting, self.is_durable or again
+            if not batch and not again and not (checks and settled == _LATER):
+                return settled
+            self.waiting, self.is_durable = [], False
+            since = time.monotonic()
+            while True:
+                entries = (*self.recent_entries, *batch) if again else batch
+                appended = await self.append(entries, durable=durable, again=again)
+                if self._server is None or not isinstance(appended, Failure):
+                    break
+                if again and time.monotonic() > min(since, self._server.away_since) + LEASE_S / 2:
+                    break
+                await anyio.sleep(BEAT_S)  # the server is being restarted; the run stays that of this process
+                durable = again = True
+            written = _lease(self.run_id, appended)
+            if isinstance(written, Success):
+                if self._server is not None:
+                    self._keep(batch, losses, durable=durable)
+                batch, self.is_unsure = [], False
+            return written
+        finally:
+            if batch:  # it may not have been written; the other calls find out for themselves
+                self.waiting[:0] = batch
+                self.is_unsure = True
+            self.writing.release()
+
+    async def append(
+        self, entries: Sequence[RunEntry], *, durable: bool, again: bool = False
+    ) -> Result[RunOrder | None, RecordFailed]:
+        """Add entries in a transaction; ``again``: some of them may be stored already."""
+        if self._server is not None and entries and not again:
+            called = _on_server(self.holder, entries)
+            row = await self._server.returning("append", *called, of=self.run_id, soon=not durable)
+            return row.map(lambda found: None if found is None else found[0])
+        work = partial(_append_again if again else _append, holder=self.holder, entries=entries)
+        return await self._file.write_soon("append", work, of=self.run_id, durable=durable)
+
+    async def finish(self) -> Result[RunOrder | None, RecordErrors]:
+        """Wait for entries being sent; the next write adds missing ones."""
+        assert self._server is not None, "only a server is sent entries"
+        try:
+            answered = await self._server.finish("append", self.begun)
+        finally:
+            self.begun = None
+        if isinstance(answered, Failure):
+            self.is_unsure = True
+            return Success(None)
+        row = answered.unwrap()
+        return Failure(LeaseLost(self.run_id)) if row is None or row[0] is None else Success(row[0])
+
+    def forget(self) -> None:
+        """Discard the answer to entries being sent."""
+        if self.begun is not None and self._server is not None:
+            self._server.forget(self.begun)
+            self.begun = None
+
+    def _begin(self) -> bool:
+        """Send waiting entries to a server, without waiting; ``False`` if impossible."""
+        losses, waiting = self.losses_now(), self.waiting
+        if self.begun is not None or self.is_unsure or self.writing.locked() or self.losses != losses:
+            return False
+        if self._server is not None:
+            self.begun = self._server.begin(*_on_server(self.holder, waiting), of=self.run_id)
+        if self.begun is None:
+            return False
+        self._keep(waiting, losses, durable=False)  # written again if the server loses them
+        self.waiting = []
+        return True
+
+    def _write_after(self, seconds: float) -> None:
+        """Look for unanswered requests later; a run has one timer for that."""
+        self.is_timed = True
+        call_later_on_this_loop(seconds, self._write_slow)
+
+    def _write_slow(self) -> None:
+        """Write waiting entries if a request has waited long enough for its answer."""
+        self.is_timed = False
+        while self.sent and not any(each is self.sent[0][1] for each in self.waiting):
+            self.sent.popleft()
+        if self.sent:
+            left_s = self.sent[0][0] + _QUICK_ANSWER_S - time.monotonic()
+            if left_s > 0:
+                self._write_after(left_s)
+            else:
+                self._write_waiting()
+
+    def _write_waiting(self) -> None:
+        """Write waiting entries while the run waits."""
+        self.is_watched = False
+        if self.waiting and not self._begin():
+
+            async def write() -> None:
+                written = await self.write()  # the next write reports a failure
+                order = written.value_or(None)
+                if order is not None:
+                    self.on_order(order)
+
+            spawn_on_this_loop(write)
+
+    def _keep(self, entries: Iterable[RunEntry], losses: int, *, durable: bool) -> None:
         """Add written entries, and discard those that are on disk now."""
         self.losses = losses
         if durable:
@@ -350,6 +494,10 @@ class _Held:
             self.recent.popleft()
         self.alive_at = now = time.monotonic()
         self.recent.extend((now, each) for each in entries)
+
+
+def _nothing(_: object) -> None:
+    return None
 
 
 class SqliteRunRecord:
@@ -366,9 +514,9 @@ class SqliteRunRecord:
         self._file = sql.open_database(path, RUNS, RecordFailed)
         self._server = self._file if isinstance(self._file, PostgresDatabase) else None
         self._clock = clock
-        self._seal = PLAIN if key is None else Seal(key)
+        self._seal = Seal(key)
         self._unread: set[str] = set()
-        self._leases: LeaseRenewal[_Held] = LeaseRenewal("run-leases", self._renew)
+        self._leases: LeaseRenewal[_HeldRun] = LeaseRenewal("run-leases", self._renew)
 
     @property
     def is_encrypted(self) -> bool:
@@ -399,7 +547,7 @@ class SqliteRunRecord:
             row = _row_of(file, run.run_id)
             assert row is not None
             known = _run_of(file, row, now, self._seal)
-            if known.status not in ("open", "queued"):
+            if known.has_ended:
                 if not known.owes or (row.holder != holder and _is_held(row, now)):
                     return RunClaim(known, "ended")
                 taken = "UPDATE runs SET holder = ?, lease_until_us = ? WHERE id = ?"
@@ -420,7 +568,7 @@ class SqliteRunRecord:
 
         claimed = await self._file.write_soon("claim", work, of=run.run_id, durable=True)
         if isinstance(claimed, Success) and claimed.unwrap().holder:
-            self._leases.hold(holder, _Held(run.run_id, on_order, self._losses))
+            self._leases.hold(holder, self._held(run.run_id, holder, on_order))
         return claimed
 
     @effect
@@ -430,8 +578,7 @@ class SqliteRunRecord:
         def work(file: sql.Transaction) -> tuple[RunEntry, ...]:
             found = "SELECT id, origin, origin_entries FROM runs WHERE "
             row = file.execute(f"{found} run_id = ?", (run_id,)).fetchone()
-            parts: list[tuple[RunEntry, ...]] = []
-            last = sql.ALL_ROWS
+            entries, last = list[RunEntry](), sql.ALL_ROWS
             while row is not None:
                 here, origin, last_shared = row
                 rows = file.execute(
@@ -439,14 +586,14 @@ class SqliteRunRecord:
                     " ORDER BY number",
                     (here, last),
                 )
-                parts.append(tuple(_entry_of(self._seal, *each) for each in rows))
+                entries[:0] = [_entry_of(self._seal, *each) for each in rows]
                 last = min(last, last_shared)
                 if origin is not None and origin >= here:
                     raise ValueError(f"the run {run_id} is a fork of a later one")
                 row = file.execute(f"{found} id = ?", (origin,)).fetchone()
                 if row is None and last_shared:
                     raise ValueError(f"the run that {run_id} was forked from has been deleted")
-            return tuple(each for part in reversed(parts) for each in part)
+            return tuple(entries)
 
         return await self._file.read("entries", work)
 
@@ -469,160 +616,30 @@ class SqliteRunRecord:
         self, run_id: RunId, holder: str, *entries: RunEntry, durable: bool = False, later: bool = False
     ) -> Result[RunOrder | None, RecordErrors]:
         """Add entries; return an order of another process to the run, if any."""
-        sealed = entries if self._seal is PLAIN else self._seal.entries(entries)
+        sealed = self._seal.entries(entries) if self._seal.has_key else entries
         held = self._leases.get(holder)
         if held is None:  # this process gave the run up
-            appended = await self._append(run_id, holder, sealed, durable=durable, again=False)
-            return _lease(run_id, appended)
-        kind = entries[-1].kind if later and entries else ""
-        is_answer = kind == "model"
-        held.waiting += sealed
-        if kind == "request":
-            held.sent.append((time.monotonic(), sealed[-1]))
-            if not held.is_timed:
-                self._write_after(_QUICK_ANSWER_S, run_id, holder, held)
-            return _LATER
-        if later and (is_answer or self._server is not None):
-            # an answer waits for the intent of its call; a server writes meanwhile
-            if (is_answer or not self._begin(run_id, holder, held)) and not held.is_watched:
-                held.is_watched = True
-                call_soon_on_this_loop(partial(self._write_waiting, run_id, holder, held))
-            return _LATER
-        held.is_durable |= durable
-        try:
-            return await self._write(run_id, holder, held)
-        finally:
-            if held.waiting:
-                held.waiting = [each for each in held.waiting if not any(each is own for own in sealed)]
+            return _lease(run_id, await self._held(run_id, holder).append(sealed, durable=durable))
+        return await held.add(sealed, durable=durable, later=later)
 
     @effect
     async def settle(self, run_id: RunId, holder: str) -> Result[RunOrder | None, RecordErrors]:
         """Write added entries; return the order to the run, if it is known."""
         held = self._leases.get(holder)
-        return _LATER if held is None else await self._write(run_id, holder, held, checks=True)
+        return _LATER if held is None else await held.write(checks=True)
 
-    def _begin(self, run_id: RunId, holder: str, held: _Held) -> bool:
-        """Send waiting entries to a server, without waiting; ``False`` if impossible."""
-        losses, waiting = self._losses, held.waiting
-        if held.begun is not None or held.is_unsure or held.writing.locked() or held.losses != losses:
-            return False
-        if self._server is not None:
-            held.begun = self._server.begin(*_on_server(holder, waiting), of=run_id)
-        if held.begun is None:
-            return False
-        held.keep(waiting, losses, durable=False)  # written again if the server loses them
-        held.waiting = []
-        return True
-
-    def _write_after(self, seconds: float, run_id: RunId, holder: str, held: _Held) -> None:
-        """Look for unanswered requests later; a run has one timer for that."""
-        held.is_timed = True
-        call_later_on_this_loop(seconds, partial(self._write_slow, run_id, holder, held))
-
-    def _write_slow(self, run_id: RunId, holder: str, held: _Held) -> None:
-        """Write waiting entries if a request has waited long enough for its answer."""
-        held.is_timed = False
-        while held.sent and not any(each is held.sent[0][1] for each in held.waiting):
-            held.sent.popleft()
-        if held.sent:
-            left_s = held.sent[0][0] + _QUICK_ANSWER_S - time.monotonic()
-            if left_s > 0:
-                self._write_after(left_s, run_id, holder, held)
-            else:
-                self._write_waiting(run_id, holder, held)
-
-    def _write_waiting(self, run_id: RunId, holder: str, held: _Held) -> None:
-        """Write waiting entries while the run waits."""
-        held.is_watched = False
-        if held.waiting and not self._begin(run_id, holder, held):
-
-            async def write() -> None:
-                written = await self._write(run_id, holder, held)  # the next write reports a failure
-                order = written.value_or(None)
-                if order is not None:
-                    held.on_order(order)
-
-            spawn_on_this_loop(write)
-
-    async def _write(
-        self, run_id: RunId, holder: str, held: _Held, *, checks: bool = False
-    ) -> Result[RunOrder | None, RecordErrors]:
-        """Write all waiting entries, also of concurrent calls, in one transaction.
-
-        Args:
-            checks: whether to look whose the run is, even if nothing is written.
-        """
-        if held.writing.locked():
-            await held.writing.acquire()
-        else:
-            held.writing.acquire_nowait()
-        batch, durable = list[RunEntry](), False
-        try:
-            settled = _LATER
-            if held.begun is not None:
-                settled = await self._settled(run_id, held)
-                if isinstance(settled, Failure):
-                    return settled
-            losses = self._losses
-            again = held.is_unsure or held.losses != losses
-            batch, durable = held.waiting, held.is_durable or again
-            if not batch and not again and not (checks and settled == _LATER):
-                return settled
-            held.waiting, held.is_durable = [], False
-            entries = (*held.recent_entries, *batch) if again else batch
-            since = time.monotonic()
-            appended = await self._append(run_id, holder, entries, durable=durable, again=again)
-            while self._server is not None and isinstance(appended, Failure):
-                if again and time.monotonic() > min(since, self._server.away_since) + LEASE_S / 2:
-                    break
-                await anyio.sleep(BEAT_S)  # the server is being restarted; the run stays that of this process
-                entries, durable, again = (*held.recent_entries, *batch), True, True
-                appended = await self._append(run_id, holder, entries, durable=True, again=True)
-            written = _lease(run_id, appended)
-            if isinstance(written, Success):
-                if self._server is not None:
-                    held.keep(batch, losses, durable=durable)
-                batch, held.is_unsure = [], False
-            return written
-        finally:
-            if batch:  # it may not have been written; the other calls find out for themselves
-                held.waiting[:0] = batch
-                held.is_unsure = True
-            held.writing.release()
-
-    async def _append(
-        self, run_id: RunId, holder: str, entries: Sequence[RunEntry], *, durable: bool, again: bool
-    ) -> Result[RunOrder | None, RecordFailed]:
-        """Add entries in a transaction; ``again``: some of them may be stored already."""
-        if self._server is not None and entries and not again:
-            called = _on_server(holder, entries)
-            row = await self._server.returning("append", *called, of=run_id, soon=not durable)
-            return row.map(lambda found: None if found is None else found[0])
-        work = partial(_append_again if again else _append, holder=holder, entries=entries)
-        return await self._file.write_soon("append", work, of=run_id, durable=durable)
-
-    async def _settled(self, run_id: RunId, held: _Held) -> Result[RunOrder | None, RecordErrors]:
-        """Wait for entries being sent; the next write adds missing ones."""
-        assert self._server is not None, "only a server is sent entries"
-        try:
-            answered = await self._server.finish("append", held.begun)
-        finally:
-            held.begun = None
-        if isinstance(answered, Failure):
-            held.is_unsure = True
-            return Success(None)
-        row = answered.unwrap()
-        return Failure(LeaseLost(run_id)) if row is None or row[0] is None else Success(row[0])
+    def _held(self, run_id: RunId, holder: str, on_order: OrderHandler = _nothing) -> _HeldRun:
+        return _HeldRun(run_id, holder, on_order, self._file, self._server)
 
     @effect
     async def end(
         self, run_id: RunId, holder: str, status: RunStatus, result: str, *, owes: Sequence[OwedStore] = ()
     ) -> Result[None, RecordErrors]:
         """Store the outcome of a run, and give up its lease."""
-        held = self._leases.get(holder) or _Held(run_id, _nothing)
+        held = self._leases.get(holder) or self._held(run_id, holder)
         async with held.writing:
             if held.begun is not None:
-                await self._settled(run_id, held)  # if missing, it is added below
+                await held.finish()  # if missing, it is added below
             self._leases.let_go(holder)
             now, sealed = self._now(), self._seal.close(result)
             recent, waiting = held.recent_entries, tuple(held.waiting)
@@ -631,12 +648,11 @@ class SqliteRunRecord:
                 if recent and file.execute(_ENTRY_HELD, (holder, recent[-1].key)).fetchone() is None:
                     _append_again(file, holder, recent)  # a crash of the server has lost them
                 _append(file, holder, waiting)
-                changes = "status = ?, result = ?, wanted = ?,", status, sealed, _wanted_of(owes)
-                released = _release(file, holder, now, *changes)
+                changed = "status = ?, result = ?, wanted = ?, holder = ?, updated_us = ?"
+                values = status, sealed, _wanted_of(owes), _FREE if owes else "", now
+                released = _release(file, run_id, holder, changed, *values)
                 if released is not None:
                     _end_sub_runs(file, run_id, now)
-                    if owes:
-                        file.execute("UPDATE runs SET holder = ? WHERE run_id = ?", (_FREE, run_id))
                 return released
 
             written = await self._file.write_soon("end", work, of=run_id, durable=True)
@@ -648,28 +664,27 @@ class SqliteRunRecord:
     @effect
     async def owe(self, run_id: RunId, holder: str, owes: Sequence[OwedStore]) -> Result[None, RecordErrors]:
         """Note what an ended run still owes, and give up its lease."""
-        await attempt(self.settle(run_id, holder))
-        self._leases.let_go(holder)
-        values = (_wanted_of(owes), _FREE if owes else "", holder, run_id)
-
-        def work(file: sql.Transaction) -> RunOrder | None:
-            statement = (
-                "UPDATE runs SET wanted = ?, holder = ?, lease_until_us = 0 WHERE holder = ? AND run_id = ?"
-            )
-            return "" if file.execute(statement, values).rowcount else None
-
-        noted = await self._file.write_soon("owe", work, of=run_id, durable=True)
-        if isinstance(noted, Failure):
-            give_up(holder)
-        return _lease(run_id, noted).map(_nothing)
+        values = _wanted_of(owes), _FREE if owes else ""
+        return await self._given_up("owe", run_id, holder, "wanted = ?, holder = ?", *values)
 
     @effect
     async def release(self, run_id: RunId, holder: str) -> Result[None, RecordErrors]:
         """Give up the lease of a run that has not ended."""
+        free = f"CASE WHEN {_OWES.format('runs')} THEN '{_FREE}' ELSE '' END"
+        changed = f"holder = {free}, updated_us = ?"
+        return await self._given_up("release", run_id, holder, changed, self._now())
+
+    async def _given_up(
+        self, operation: str, run_id: RunId, holder: str, changed: str, *values: object
+    ) -> Result[None, RecordErrors]:
+        """Write what waits, and give up the lease with these changes of the run."""
+
+        def work(file: sql.Transaction) -> RunOrder | None:
+            return _release(file, run_id, holder, changed, *values)
+
         await attempt(self.settle(run_id, holder))
         self._leases.let_go(holder)
-        work = partial(_release, holder=holder, now=self._now())
-        released = await self._file.write_soon("release", work, of=run_id, durable=True)
+        released = await self._file.write_soon(operation, work, of=run_id, durable=True)
         if isinstance(released, Failure):  # such as on a full disk
             give_up(holder)
         return _lease(run_id, released).map(_nothing)
@@ -677,9 +692,8 @@ class SqliteRunRecord:
     def abandon(self, holder: str) -> None:
         """Stop renewing the lease, without awaiting anything."""
         held = self._leases.get(holder)
-        if held is not None and held.begun is not None and self._server is not None:
-            self._server.forget(held.begun)
-            held.begun = None
+        if held is not None:
+            held.forget()
         self._leases.let_go(holder)
         give_up(holder)
 
@@ -795,11 +809,10 @@ class SqliteRunRecord:
         now, sealed = self._now(), self._seal.entries(entries)
 
         def work(file: sql.Transaction) -> bool:
-            if not _add(file, run, now, self._seal):
-                return False
-            (added,) = file.execute("SELECT id FROM runs WHERE run_id = ?", (run.run_id,)).fetchone()
-            _insert(file, added, run.origin_entries, sealed)
-            return True
+            added = _add(file, run, now, self._seal)
+            if added is not None:
+                _insert(file, added, run.origin_entries, sealed)
+            return added is not None
 
         return await self._file.write("add", work, of=run.run_id)
 
@@ -918,7 +931,7 @@ class SqliteRunRecord:
 
         def work(file: sql.Transaction) -> bool:
             is_moved = file.execute(statement, values).rowcount > 0
-            return is_moved and _add(file, run, self._now(), self._seal)
+            return is_moved and _add(file, run, self._now(), self._seal) is not None
 
         return await self._file.write("schedule", work)
 
@@ -1014,7 +1027,7 @@ class SqliteRunRecord:
 
     # --- leases -------------------------------------------------------------------------------------------
 
-    async def _renew(self, held: Mapping[str, _Held]) -> None:
+    async def _renew(self, held: Mapping[str, _HeldRun]) -> None:
         statement = "UPDATE runs SET lease_until_us = ? WHERE holder = ? RETURNING holder, wanted"
 
         def work(file: sql.Transaction) -> dict[str, RunOrder]:
@@ -1024,16 +1037,12 @@ class SqliteRunRecord:
         renewed = await self._file.write_soon("renew", work, of=f"leases of {this_machine()} {os.getpid()}")
         if isinstance(renewed, Failure):
             return
-        orders, losses, now = renewed.unwrap(), self._losses, time.monotonic()
+        orders, now = renewed.unwrap(), time.monotonic()
         for holder, run in held.items():
-            if run.losses == losses:
+            if run.losses == run.losses_now():
                 run.alive_at = now
             if self._leases.get(holder) is not None:
                 run.on_order(orders.get(holder, "lost"))
-
-    @property
-    def _losses(self) -> int:
-        return 0 if self._server is None else self._server.losses
 
     def _now(self) -> int:
         """Return the time of the writers' common clock, within a transaction."""
@@ -1165,20 +1174,21 @@ def _without_secrets(task: Task) -> Task:
     return task if settings is None else evolve(task, model_settings=settings.without_secrets)
 
 
-def _add(file: sql.Transaction, run: RecordedRun, now: int, seal: Seal) -> bool:
-    """Add a run; ``False`` if its id exists."""
+def _add(file: sql.Transaction, run: RecordedRun, now: int, seal: Seal) -> int | None:
+    """Add a run and return its row; ``None`` if its id exists."""
     if file.execute("SELECT 1 FROM runs WHERE run_id = ?", (run.run_id,)).fetchone() is not None:
-        return False
+        return None
     origin = None
     if run.origin is not None:
         found = file.execute("SELECT id FROM runs WHERE run_id = ?", (run.origin,)).fetchone()
         if found is None:
             raise ValueError(f"the run {run.origin} that is forked has been deleted")
         (origin,) = found
-    file.execute(
+    (added,) = file.execute(
         'INSERT INTO runs (run_id, agent, "user", session, parent, origin, origin_entries, changes, status,'
         " task, definition, result, attempt, holder, lease_until_us, wanted, queue, priority, due_us,"
-        " created_us, updated_us) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, '', 0, '', 0, '', ?, ?, ?, ?, ?)",
+        " created_us, updated_us) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, '', 0, '', 0, '', ?, ?, ?, ?, ?)"
+        " RETURNING id",
         (
             run.run_id,
             run.agent_id,
@@ -1197,8 +1207,8 @@ def _add(file: sql.Transaction, run: RecordedRun, now: int, seal: Seal) -> bool:
             now if run.created_at is None else sqlite.microseconds(run.created_at),
             now,
         ),
-    )
-    return True
+    ).fetchone()
+    return int(added)
 
 
 def _row_of(file: sql.Transaction, run_id: RunId) -> _Row | None:
@@ -1230,7 +1240,8 @@ def states_in(place: sqlite.DatabasePath, run_ids: Sequence[str]) -> Result[dict
     """
 
     def work(file: sql.Transaction) -> dict[str, RunState]:
-        if not sql.is_postgres(place) and not file.execute(_HAS_RUNS).fetchone():
+        runs = "SELECT 1 FROM sqlite_master WHERE name = 'runs'"
+        if not sql.is_postgres(place) and not file.execute(runs).fetchone():
             return {}
         now, found = time.time_ns() // 1000, dict[str, RunState]()
         for first in range(0, len(run_ids), _READ_AT_ONCE):
@@ -1327,9 +1338,6 @@ _ENTRY_HELD = (
 """Finds an entry of the held run, from the latest back: in a file no index has its key."""
 
 
-_HAS_RUNS = "SELECT 1 FROM sqlite_master WHERE name = 'runs'"
-
-
 def _on_server(holder: str, entries: Sequence[RunEntry]) -> tuple[str, ...]:
     """Return a statement and its values that call a function, whose plan is cached."""
     texts = ", ".join("?" * 4 * len(entries))
@@ -1367,13 +1375,12 @@ def _append_again(file: sql.Transaction, holder: str, entries: Iterable[RunEntry
 
 
 def _release(
-    file: sql.Transaction, holder: str, now: int, changes: str = "", *values: object
+    file: sql.Transaction, run_id: RunId, holder: str, changed: str, *values: object
 ) -> RunOrder | None:
-    """Release the lease of the held run, with further changes of the run."""
+    """Release the lease of a held run, with these changes; ``None`` if it is not held."""
     released = file.execute(
-        f"UPDATE runs SET {changes} holder = CASE WHEN {_OWES.format('runs')} THEN '{_FREE}' ELSE '' END,"
-        " lease_until_us = 0, updated_us = ? WHERE holder = ? AND holder <> ''",
-        (*values, now, holder),
+        f"UPDATE runs SET {changed}, lease_until_us = 0 WHERE run_id = ? AND holder = ? AND holder <> ''",
+        (*values, run_id, holder),
     )
     return "" if released.rowcount else None
 
@@ -1412,10 +1419,6 @@ def _lease(run_id: RunId, written: Result[RunOrder | None, RecordFailed]) -> Res
     if isinstance(written, Success) and written.unwrap() is None:
         return Failure(LeaseLost(run_id))
     return written  # type: ignore[return-value]
-
-
-def _nothing(_: object) -> None:
-    return None
 
 
 def _may_end_process(row: _Candidate) -> bool:

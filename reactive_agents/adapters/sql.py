@@ -12,7 +12,7 @@ import os
 from collections.abc import Callable, Iterator, Mapping, Sized
 from typing import Any, Protocol, TypeAlias, TypeVar
 
-from returns.result import Failure, Result
+from returns.result import Failure, Result, Success
 
 from reactive_agents.adapters import sqlite
 from reactive_agents.core.codec import from_json
@@ -103,10 +103,6 @@ class Database(Protocol[_E_co]):
         """
         ...
 
-    async def erase(self, operation: str, work: Work[_T], *, of: str = "") -> Result[_T, _E_co]:
-        """Delete, as ``write`` does, and leave nothing in a log beside the file."""
-        ...
-
     async def empty_log(self) -> None:
         """Remove deleted data from the log beside the file."""
         ...
@@ -140,6 +136,14 @@ async def rows(
     return await database.read(
         operation, lambda file: tuple(of_row(*row) for row in file.execute(statement, values))
     )
+
+
+async def erase(database: Database[_E], operation: str, work: Work[_T], *, of: str = "") -> Result[_T, _E]:
+    """Delete, as ``write`` does, and leave nothing in a log beside the file."""
+    done = await database.write(operation, work, of=of)
+    if isinstance(done, Success):
+        await database.empty_log()
+    return done
 
 
 def marks(values: Sized) -> str:

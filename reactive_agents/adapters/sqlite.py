@@ -24,8 +24,8 @@ import threading
 import time
 import weakref
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import closing, contextmanager, suppress
+from collections.abc import Callable, Iterable
+from contextlib import closing, suppress
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from itertools import chain
@@ -146,18 +146,10 @@ def is_readable(found: int, versions: tuple[tuple[Statement, ...], ...]) -> bool
 
 
 class UnusableFile(sqlite3.DatabaseError):
-    """A file that is refused before anything is written to it.
+    """A file that is refused before anything is written to it."""
 
-    Attributes:
-        found: the kind and version of the file.
-        expected: the required kind and version.
-    """
-
-    def __init__(self, path: Path, found: str, expected: str) -> None:
+    def __init__(self, found: str, expected: str) -> None:
         super().__init__(f"found {found}, expected {expected}")
-        self.path = path
-        self.found = found
-        self.expected = expected
 
 
 @frozen
@@ -232,12 +224,12 @@ class SqliteFile(Generic[_E]):
         self._patience_s = patience_s
         self._read_only = read_only
         self._connection: sqlite3.Connection | None = None
-        self._dropped: weakref.finalize[..., Any] | None = None
+        self._finalizer: weakref.finalize[..., Any] | None = None
         self._opened: tuple[int, int] | None = None
         self._waits = True
-        self._log = ""
+        self._wal = ""
         self._in_log = self._flushes = 0
-        self._told: set[str] = set()
+        self._logged: set[str] = set()
         self._works = _Works()
         self._inherited: list[object] = []
         self._one_at_a_time = threading.Lock()  # for event loops in several threads
@@ -305,7 +297,7 @@ class SqliteFile(Generic[_E]):
     def _flush(self) -> None:
         """Flush all commits so far, while others may write."""
         try:
-            log = os.open(self._log, os.O_RDWR)
+            log = os.open(self._wal, os.O_RDWR)
             try:
                 _DATA_TO_DISK(log)
                 is_large = os.fstat(log).st_size >= _LARGE_LOG
@@ -329,13 +321,6 @@ class SqliteFile(Generic[_E]):
             self._in_log = self._flushes = 0
             if self._connection is not None:
                 self._connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
-
-    async def erase(self, operation: str, work: Work[_T], *, of: str = "") -> Result[_T, _E]:
-        """Delete, as :meth:`write` does, and empty the log of the file."""
-        done = await self.write(operation, work, of=of)
-        if isinstance(done, Success):
-            await self.empty_log()
-        return done
 
     async def empty_log(self) -> None:
         """Empty the log of the file (``-wal``), which still contains deleted data.
@@ -409,10 +394,10 @@ class SqliteFile(Generic[_E]):
 
     def _failed(self, operation: str, error: Exception) -> _E:
         sentence = sentence_of(error, self.path, self._store)
-        level = logging.DEBUG if str(error) in self._told else logging.WARNING
+        level = logging.DEBUG if str(error) in self._logged else logging.WARNING
         _log.log(level, "%s (%s: %s: %s)", sentence, operation, type(error).__name__, error)
         if isinstance(error, sqlite3.OperationalError | OSError):  # of the file, not of a row
-            self._told.add(str(error))
+            self._logged.add(str(error))
         return self._error(sentence, operation)
 
     def _once(self, work: Work[_T], waits: bool | None) -> _T | _Locked:
@@ -420,21 +405,18 @@ class SqliteFile(Generic[_E]):
             return self._done_or_locked(work, waits=waits)
 
     def _done_or_locked(self, work: Work[_T], *, waits: bool | None) -> _T | _Locked:
+        """Do the work in one transaction; ``waits`` is ``None`` to read."""
         try:
-            return self._done(work, waits=waits)
+            if waits is None:
+                return in_transaction(self._connected(), work, "BEGIN")
+            done = in_transaction(self._waiting_for_disk(waits), work, "BEGIN IMMEDIATE")
         except sqlite3.DatabaseError as error:
             if _is_locked(error):
                 return _Locked(error)
             if primary_code(error) in _REPLACEABLE:
                 self._drop()  # so that the next use opens the replacement of a damaged file
             raise
-
-    def _done(self, work: Work[_T], *, waits: bool | None) -> _T:
-        """Do the work in one transaction; ``waits`` is ``None`` to read."""
-        if waits is None:
-            return in_transaction(self._connected(), work, "BEGIN")
-        done = in_transaction(self._waiting_for_disk(waits), work, "BEGIN IMMEDIATE")
-        self._told.clear()
+        self._logged.clear()
         self._in_log = 0 if waits else self._in_log + 1
         return done
 
@@ -447,7 +429,7 @@ class SqliteFile(Generic[_E]):
             _log.warning(told, self._store.name, str(self.path))
         if self._connection is None:
             self._connection, self._waits = self._connect(), True
-            self._opened, self._log = self._identity(), f"{os.path.realpath(self.path)}-wal"
+            self._opened, self._wal = self._identity(), f"{os.path.realpath(self.path)}-wal"
         return self._connection
 
     def _waiting_for_disk(self, waits: bool) -> sqlite3.Connection:
@@ -491,8 +473,8 @@ class SqliteFile(Generic[_E]):
         except BaseException:
             connection.close()
             raise
-        self._dropped = weakref.finalize(self, _close_here, connection, os.getpid())
-        self._dropped.atexit = False
+        self._finalizer = weakref.finalize(self, _close_here, connection, os.getpid())
+        self._finalizer.atexit = False
         return connection
 
     def _lost(self, trace: Path) -> str:
@@ -517,8 +499,8 @@ class SqliteFile(Generic[_E]):
     def _drop(self) -> None:
         connection, self._connection = self._connection, None
         if connection is not None:
-            if self._dropped is not None:
-                self._dropped.detach()
+            if self._finalizer is not None:
+                self._finalizer.detach()
             connection.close()
 
     def _stop(self, timeout_s: float) -> bool:
@@ -555,15 +537,16 @@ def shared_file(
     when the last of them is gone, or any of them closes it. Data in memory is not shared. Arguments as for
     the class; those with others have another connection.
     """
+    open_file = partial(
+        SqliteFile, path, store, error, patience_s=patience_s, read_only=read_only, traced=traced
+    )
     if is_postgres(path) or str(path) == IN_PROCESS:
-        return SqliteFile(path, store, error, patience_s=patience_s, read_only=read_only, traced=traced)
+        return open_file()
     key = (str(place_of(path).absolute()), id(store), error, patience_s, read_only, traced)
     with _FORKS.changing:
         file = _SHARED.get(key)
         if file is None:
-            file = _SHARED[key] = SqliteFile(
-                path, store, error, patience_s=patience_s, read_only=read_only, traced=traced
-            )
+            file = _SHARED[key] = open_file()
         return file
 
 
@@ -758,22 +741,10 @@ def version_of(connection: sqlite3.Connection, store: Store) -> int:
         UnusableFile: the file belongs to another program, or to a newer version of this one.
         sqlite3.Error: the file cannot be read.
     """
-    with _one_view(connection):
-        return _version(connection, store)
-
-
-@contextmanager
-def _one_view(connection: sqlite3.Connection) -> Iterator[None]:
-    """Read in one transaction, since another process may be creating the tables."""
     if connection.in_transaction:
-        yield
-        return
-    connection.execute("BEGIN")
-    try:
-        yield
-    finally:
-        if connection.in_transaction:  # a failure, such as a full disk, may have rolled back already
-            connection.execute("ROLLBACK")
+        return _version(connection, store)
+    # in one transaction, since another process may be creating the tables
+    return in_transaction(connection, partial(_version, store=store), "BEGIN")
 
 
 def _version(connection: sqlite3.Connection, store: Store) -> int:
@@ -784,16 +755,14 @@ def _version(connection: sqlite3.Connection, store: Store) -> int:
         if application or layout or foreign:
             kind = f"application id {application:#x}" if application else f"user_version {layout}"
             found = f"the database of another program ({foreign or kind})"
-            raise UnusableFile(_path_of(connection), found, "an empty file or one that reactive_agents made")
+            raise UnusableFile(found, "an empty file or one that reactive_agents made")
         return 0
     if layout > LAYOUT:
-        raise UnusableFile(
-            _path_of(connection), f"layout {layout} of a newer reactive_agents", f"at most {LAYOUT}"
-        )
+        raise UnusableFile(f"layout {layout} of a newer reactive_agents", f"at most {LAYOUT}")
     version = _recorded_version(connection, layout, store)
     if version > store.newest:
         found = f"version {version} of its {store.name}, of a newer reactive_agents"
-        raise UnusableFile(_path_of(connection), found, f"at most {store.newest}")
+        raise UnusableFile(found, f"at most {store.newest}")
     return version
 
 
@@ -869,7 +838,7 @@ def _require_newest(connection: sqlite3.Connection, store: Store) -> None:
     else:
         (tables,) = connection.execute("SELECT count(*) FROM sqlite_schema").fetchone()
         found = f"a file without {store.name}" if tables else "an empty file"
-    raise UnusableFile(_path_of(connection), found, f"version {store.newest} for reading")
+    raise UnusableFile(found, f"version {store.newest} for reading")
 
 
 def _recorded_version(connection: sqlite3.Connection, layout: int, store: Store) -> int:
@@ -891,11 +860,6 @@ def _record_version(connection: sqlite3.Connection, store: Store, version: int) 
     connection.execute(f"INSERT OR REPLACE INTO {_STORES} VALUES (?, ?)", (store.name, version))
     connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
     connection.execute(f"PRAGMA user_version = {LAYOUT}")
-
-
-def _path_of(connection: sqlite3.Connection) -> Path:
-    paths = [file for _, name, file in connection.execute("PRAGMA database_list") if name == "main"]
-    return Path(paths[0] or IN_PROCESS)
 
 
 def _foreign_tables(connection: sqlite3.Connection) -> str:

@@ -955,24 +955,20 @@ class ReactiveAgent(Generic[R, D]):
             changes = evolve(changes, overrides=evolve(changes.overrides, readers=(self._reader,)))
         return Success((ready, changes))
 
-    def _new_task(self, text: str) -> Task | errors.ExecutionError:
-        """Return a new task, or the error of a custom clock or source of ids."""
-        faults, core = ServiceFaults(), self.container.core.container  # itself: its provider is slow to read
-        clock, ids = checked_sources(core.clock(), core.ids(), faults, "task")
-        task = Task(TaskId(ids.new()), self.agent_id, text, clock.now())
-        broken = faults.first
-        if broken is None:
-            return task
-        return errors.ExecutionError(broken.message, task.id, "bootstrap", broken)
-
     def _task(
         self, task: TaskInput | Task, options: Mapping[str, Any]
     ) -> Result[Task, errors.TaskError | errors.ExecutionError]:
         """Return the task of a run, with the options that are data of it."""
         text, parts = (task, ()) if isinstance(task, str | Task) else task_text(task)
-        ready = text if isinstance(text, Task) else self._new_task(text)
-        if not isinstance(ready, Task):
-            return Failure(ready)
+        if isinstance(text, Task):
+            ready = text
+        else:
+            faults, core = ServiceFaults(), self.container.core.container  # itself: its provider is slow
+            clock, ids = checked_sources(core.clock(), core.ids(), faults, "task")
+            ready = Task(TaskId(ids.new()), self.agent_id, text, clock.now())
+            broken = faults.first
+            if broken is not None:
+                return Failure(errors.ExecutionError(broken.message, ready.id, "bootstrap", broken))
         if parts:
             ready = evolve(ready, parts=parts)
         problem = wrong_run(ready.input, options)

@@ -173,7 +173,15 @@ class Runs(Generic[R]):
                 for ``work``.
             accept_changes: whether a run that another version of the agent began is continued.
         """
-        outcome = await self._resumed(RunId(run_id), deps=deps, accept_changes=accept_changes)
+        run, engine = await self.find(run_id), self._current_engine()
+        is_others = run.agent_id != engine.settings.agent_id
+        if is_others and not run.has_ended and not accept_changes:
+            problem = f"belongs to the agent {run.agent_id!r}; accept_changes=True continues it with this one"
+            raise AgentError(errors.RunRefused(run_id, problem))
+        goes_on = not run.has_ended and run.order != "cancel"
+        given = self._checked_deps(deps) if goes_on else None
+        overrides = RunOverrides(given, accept_changes=accept_changes, named=True)
+        outcome = await engine.conduct(run.task, run_id=run.run_id, overrides=overrides)
         return self._present(result_or_raise(outcome))
 
     async def recover(
@@ -513,13 +521,14 @@ class Runs(Generic[R]):
         unfit = wrong_name("into", into)
         if unfit is not None:
             raise AgentError(errors.RunRefused(run_id, f"cannot be forked: {unfit}"))
-        given = {"model": model, "instructions": instructions, "message": message}
+        texts = {"model": model, "instructions": instructions, "message": message}
+        changes: JsonObject = {name: text for name, text in texts.items() if text is not None}
         _refuse(wrong_value("at", at, int, _STEP, is_count))
         if tool_result is not ...:
             _refuse(wrong_value("tool_result", tool_result, Json, "JSON data"))
-        for name, text in given.items():
-            _refuse(None if text is None else wrong_text(name, text, "a text that is not blank"))
-            if text is not None and self.engine.ports.llm.model == NO_MODEL:
+        for name, text in changes.items():
+            _refuse(wrong_text(name, text, "a text that is not blank"))
+            if self.engine.ports.llm.model == NO_MODEL:
                 unread = "nothing, since this agent has no model; tool_result changes what a workflow does"
                 raise AgentError(errors.InvalidConfig(name, abbreviated(text), unread))
         try:
@@ -533,7 +542,7 @@ class Runs(Generic[R]):
             RunId(into or self.engine.ports.ids.new()),
             at=at,
             definition=definition,
-            changes={name: value for name, value in given.items() if value is not None},
+            changes=changes,
             tool_result=tool_result,
         )
         made: RecordedRun = value_or_raise(forked)
@@ -560,19 +569,6 @@ class Runs(Generic[R]):
             raise AgentError(errors.RunRefused(run_id, "is not in the record"))
 
     # --- inside -------------------------------------------------------------------------------------------
-
-    async def _resumed(
-        self, run_id: RunId, *, deps: Any = None, accept_changes: bool = False
-    ) -> Result[TaskResult, TaskFailed]:
-        run = await self.find(run_id)
-        engine = self._current_engine()
-        is_others = not run.has_ended and run.agent_id != engine.settings.agent_id
-        if is_others and not accept_changes:
-            problem = f"belongs to the agent {run.agent_id!r}; accept_changes=True continues it with this one"
-            raise AgentError(errors.RunRefused(run_id, problem))
-        given = self._checked_deps(deps) if not run.has_ended and run.order != "cancel" else None
-        overrides = RunOverrides(given, accept_changes=accept_changes, named=True)
-        return await engine.conduct(run.task, run_id=run_id, overrides=overrides)
 
     async def _continued(self, deps: Any, run: RecordedRun, reserved: str) -> Result[TaskResult, TaskFailed]:
         known = run if reserved else None
@@ -633,10 +629,8 @@ async def give_order(
     if order == "cancel" and await cancel_left(record, run_id, clock):
         return Success(None)
     taken = await attempt(record.order(run_id, order))
-    if isinstance(taken, Failure):
-        return Failure(taken.failure())
-    if taken.unwrap():
-        return Success(None)
+    if isinstance(taken, Failure) or taken.unwrap():
+        return taken.map(lambda _: None)
     found = await attempt(record.find(run_id))
     if isinstance(found, Failure):
         return Failure(found.failure())

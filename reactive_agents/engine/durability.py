@@ -226,10 +226,8 @@ class _DurableRun:
                     await to_the_end(partial(_release, record, run_id, claimed.unwrap().holder))
                 raise
             assert claimed is not None
-            if not isinstance(claimed, Success):
-                return Failure(claimed.failure())
-            if claimed.unwrap().state != "held":
-                return Success((claimed.unwrap(), run))
+            if isinstance(claimed, Failure) or claimed.unwrap().state != "held":
+                return claimed.map(lambda taken: (taken, run))
             if self.overrides.cancels:
                 await ask_record(record, RunRecord.order, bool, run_id, "cancel")
             while True:
@@ -458,11 +456,11 @@ def _with_settings(run: RecordedRun, task: Task) -> RecordedRun:
 
 
 async def _replayed(
-    engine: AgentEngine, run_id: RunId | None, overrides: RunOverrides, parent: RunJournal
+    engine: AgentEngine, run_id: RunId, overrides: RunOverrides, parent: RunJournal
 ) -> Result[TaskResult, TaskFailed]:
     """Replay a sub-run, such as a run of another agent."""
     reader = parent.reader
-    found = None if reader is None or run_id is None else await attempt(reader.find(run_id))
+    found = None if reader is None else await attempt(reader.find(run_id))
     run = found.unwrap() if isinstance(found, Success) else None
     if reader is None or run is None:
         raise ReplayEnded(parent.run_id, f"the run {run_id} of another agent")
@@ -826,16 +824,14 @@ async def engine_definition(engine: AgentEngine) -> dict[str, str]:
     options = evolve(settings, durability=None, system_prompt="", model_settings=public)
     tools = engine.ports.tools.value_or(None)
     definitions = () if tools is None else definitions_of(tools)
-    described: dict[str, str] = {
+    return {
         "version": VERSION,
         "model": model_of(engine.ports.llm, ServiceFaults()),
         "instructions": _digest(settings.system_prompt),
         "strategy": "none" if reasoning is None else reasoning.default_strategy,
         "options": _digest(to_json(options)),
+        **{f"tool {each.name}": _digest(to_json(each)) for each in definitions},
     }
-    for definition in definitions:
-        described[f"tool {definition.name}"] = _digest(to_json(definition))
-    return described
 
 
 _OPTION = "option "

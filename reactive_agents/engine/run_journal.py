@@ -169,12 +169,10 @@ class RecordedEntries(dict[str, RunEntry]):
         start = self.get(AUDITED)
         if start is not None and self.is_shared(start):
             del self[AUDITED]
-        own = (each for each in entries if each.kind == "question" and not self.is_shared(each))
-        self.asked = Counter(map(call_of, own))
-        sent = (each for each in entries if each.kind == "request" and not self.is_shared(each))
-        self.sent = Counter(each.key.rstrip(_SENT) for each in sent)
-        owed = (each for each in entries if each.key.startswith(OWED) and not self.is_shared(each))
-        self.owes: dict[OwedStore, None] = {store_of(each): None for each in owed}
+        own = [each for each in entries if not self.is_shared(each)]
+        self.asked = Counter(call_of(each) for each in own if each.kind == "question")
+        self.sent = Counter(each.key.rstrip(_SENT) for each in own if each.kind == "request")
+        self.owes: dict[OwedStore, None] = {store_of(each): None for each in own if each.key.startswith(OWED)}
         self.calls_left: dict[str, RunEntry | RecordedRun] = {}
         self.within: dict[str, list[RunEntry]] = {}
         for each in entries:
@@ -383,7 +381,7 @@ class RunJournal:
         if entry is not None:
             self.entries.used.add(key)
             self._arrive(entry.at)
-        elif self.record is None and not key.endswith(("?", "=")):
+        elif self.record is None:
             raise ReplayEnded(self.run_id, key)
         return entry
 
@@ -401,16 +399,17 @@ class RunJournal:
         if self.record is None:
             return
         text = data_to_json(body)
-        branch, now = BRANCH.get(), self._clock.now()
-        if isinstance(branch, RunBranch) and branch.journal is self and branch.at > now:
-            now = branch.at  # the run's time never goes back
+        branch, now = _branch_within(self), self._clock.now()
+        if branch is not None:
+            now = max(now, branch.at)  # the run's time never goes back
         entry, begun = RunEntry(key, kind, now, text), self._begun_writes
         written = await ask_record(
             self.record, RunRecord.append, None, self.run_id, self.holder, entry, durable=durable, later=later
         )
         order = recorded(self.run_id, written)
         self.entries[key] = entry
-        self._arrive(now)
+        if branch is not None:
+            branch.at = max(branch.at, now)
         if order is None:
             self._begun_writes += 1
         else:  # earlier pending entries were written with it
@@ -487,9 +486,9 @@ class RunJournal:
         return evolve(request, by=str(told.get("by", "")), reason=str(told.get("reason", "")), at=note.at)
 
     def _arrive(self, at: datetime) -> None:
-        branch = BRANCH.get()
-        if isinstance(branch, RunBranch) and branch.journal is self and at > branch.at:
-            branch.at = at
+        branch = _branch_within(self)
+        if branch is not None:
+            branch.at = max(branch.at, at)
 
     # --- answers of models --------------------------------------------------------------------------------
 
@@ -643,11 +642,12 @@ class RunJournal:
             raise ReplayEnded(self.run_id, key)
         if self.run.order == "stop":
             await self._stop_at_end()
-        outcome = (
-            await self._settled(key, made.as_intended(self.entries[key])) if key in self.entries else None
-        )
+        intent, outcome = self.entries.get(key), None
+        if intent is not None:
+            edited: Any = data_of(intent).get("edited")
+            outcome = await self._outcome_in_doubt(key, evolve(made, edited=edited))
         if outcome is None:
-            outcome = await self._made(key, made, branch)
+            outcome = await self._make(key, made, branch)
         kept = {"tool": made.call.name, **outcome_data(outcome, "result", ToolResult, errors.ToolErrors)}
         if key in self._handled:
             kept["doubt"] = self._handled[key]
@@ -689,7 +689,7 @@ class RunJournal:
         known = self.entries.call_at(_branch_of(self).next("t"))
         return known is not None and self.entries.may_differ(known) and data_of(known).get("tool") == tool
 
-    async def _made(
+    async def _make(
         self, key: str, made: RecordedCall, branch: RunBranch
     ) -> Result[ToolResult, errors.ToolErrors]:
         """Record the intent of a call, then make it."""
@@ -742,7 +742,7 @@ class RunJournal:
             if caller is not None and own is not None and own.sub_runs:
                 caller.take_in(own.sub_runs, own.recorded)
                 self._begun[key] = {
-                    **await self._noted(own.sub_runs),
+                    **await self._sub_run_data(own.sub_runs),
                     "spent": {
                         place: encode(parts, tuple[RunUsage, ...])
                         for place, parts in own.recorded.items()
@@ -754,7 +754,7 @@ class RunJournal:
         """Return what is recorded of the sub-runs of a call that has ended."""
         return self._begun.pop(key, {})
 
-    async def _noted(self, sub_runs: Sequence[SubRun]) -> JsonObject:
+    async def _sub_run_data(self, sub_runs: Sequence[SubRun]) -> JsonObject:
         """Return the sub-runs of a call: their ids, or whole if another record has one."""
         begun = [each.run_id for each in sub_runs if each.parent_run_id == self.run_id]
         assert self.record is not None, "a replay makes no call"
@@ -804,7 +804,9 @@ class RunJournal:
         """Return the idempotency key of a call."""
         return f"{self.run_id}:{key}"
 
-    async def _settled(self, key: str, made: RecordedCall) -> Result[ToolResult, errors.ToolErrors] | None:
+    async def _outcome_in_doubt(
+        self, key: str, made: RecordedCall
+    ) -> Result[ToolResult, errors.ToolErrors] | None:
         """Return the outcome of a call in doubt; ``None`` to repeat it."""
         if made.resumable:
             return None
@@ -821,16 +823,15 @@ class RunJournal:
                 self._publish_doubt(key, made, "settled")
                 value: Json = "It was done; its result was lost." if done is True else done
                 return made.with_result(value)
-        return await self._asked_about(key, made)
+        return await self._ask_about_doubt(key, made)
 
-    async def _asked_about(
+    async def _ask_about_doubt(
         self, key: str, made: RecordedCall
     ) -> Result[ToolResult, errors.ToolErrors] | None:
         tried = key
         while f"{tried}!" in self.entries:  # it was repeated, and that call is in doubt too
             tried += "!"
         question = f"{tried}?"
-        told = made.with_result(None, IN_DOUBT).map(lambda result: evolve(result, origin="in_doubt"))
         answer = self.entries.get(f"{question}=")
         request = _doubt_request(f"{self.call_key(tried)}/doubt", made)  # "?" would end the path of a URL
         if self.in_doubt == "ask" and made.approver is not None:
@@ -854,7 +855,7 @@ class RunJournal:
             self._publish_doubt(key, made, "repeated")
             return None
         self._publish_doubt(key, made, "told")
-        return told
+        return made.with_result(None, IN_DOUBT).map(lambda result: evolve(result, origin="in_doubt"))
 
     def _publish_doubt(self, key: str, made: RecordedCall, handling: Any) -> None:
         self._handled[key] = handling
@@ -889,14 +890,14 @@ class RunJournal:
             if key not in self.entries:
                 kind = None if doubt is None else "doubt"
                 await self.keep(key, "question", question_data(request, kind), durable=True)
-            outcome: list[Result[_A, errors.ServiceFailed]] = []
+            outcome: Result[_A, errors.ServiceFailed] | None = None
             async with self._answered(key):
-                outcome.append(await live())
+                outcome = await live()
             await self._settle_all(self.record)  # fails if the run was taken over during the wait
-            if outcome and not isinstance(outcome[0], Success):
-                return outcome[0]
-            if outcome:
-                await self._answer(self.record, key, outcome[0].unwrap())
+            if isinstance(outcome, Failure):
+                return outcome
+            if outcome is not None:
+                await self._answer(self.record, key, outcome.unwrap())
             known = await self._fetched(f"{key}=")
         elif self.record is not None and f"{key}{PUBLISHED}" not in self.entries:
             publish()  # the asking process died before it was logged
@@ -1078,11 +1079,17 @@ def submitted_id() -> tuple[str, bool]:
     return branch.journal.derived_id("s", branch.journal.run_id), branch.journal.record is None
 
 
-def _branch_of(journal: RunJournal) -> RunBranch:
+def _branch_within(journal: RunJournal) -> RunBranch | None:
+    """Return the branch of a run in which this is called; ``None`` outside of the run."""
     branch = BRANCH.get()
-    if isinstance(branch, RunBranch) and branch.journal is journal:
-        return branch
-    raise RuntimeError("A call of a durable run was made outside of its context.")
+    return branch if isinstance(branch, RunBranch) and branch.journal is journal else None
+
+
+def _branch_of(journal: RunJournal) -> RunBranch:
+    branch = _branch_within(journal)
+    if branch is None:
+        raise RuntimeError("A call of a durable run was made outside of its context.")
+    return branch
 
 
 async def _turn_or_stop(run_id: RunId, begin: Callable[[], Awaitable[Any]]) -> Any:
@@ -1112,10 +1119,8 @@ class RunClock:
 
     def now(self) -> datetime:
         """Return the time of day in UTC."""
-        branch = BRANCH.get()
-        if isinstance(branch, RunBranch) and branch.journal is self._journal:
-            return branch.at
-        return self._journal.begun_at
+        branch = _branch_within(self._journal)
+        return self._journal.begun_at if branch is None else branch.at
 
 
 class RunIds:
@@ -1150,11 +1155,6 @@ class RecordedCall:
     resumable: bool
     probe: Callable[[str], Awaitable[tuple[Json] | None]] | None = None
     edited: JsonObject | None = None
-
-    def as_intended(self, intent: RunEntry) -> RecordedCall:
-        """Return the call with the arguments that an approver gave before it was made."""
-        edited: Any = data_of(intent).get("edited")
-        return evolve(self, edited=edited)
 
     def with_result(self, value: Json, error: str = "") -> Result[ToolResult, errors.ToolErrors]:
         """Return what is known of a call that was made before."""

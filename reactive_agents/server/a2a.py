@@ -214,7 +214,7 @@ class AgentTasks(AgentExecutor):
         principal: Principal = context.call_context.state[_PRINCIPAL]
         waiting = self._waiting.take(task_id)
         if waiting is not None:
-            run, after, (asked, _) = waiting
+            run, after, (asked, _) = waiting.run, waiting.after, waiting.state
             settled = await self._settle(run, asked, context)
         elif context.current_task is not None:
             return await self._continue(principal, task_id, updater, context)

@@ -449,7 +449,7 @@ class AgUiEndpoint:
     def _cancel_unless_waiting(self, key: str, run: LiveRun) -> None:
         """Cancel the run of a stream that has ended if no client will come back for it."""
         waiting = self._waiting.look(key)
-        if waiting is None or waiting[0] is not run:
+        if waiting is None or waiting.run is not run:
             self._service.cancel(run)
 
     async def _begun(
@@ -503,7 +503,7 @@ class AgUiEndpoint:
         waiting = self._waiting.look(key)
         if waiting is None:
             return None
-        run, after, translation = waiting
+        run, translation = waiting.run, waiting.state
         answers = translation.answers(run.questions, given)
         resumed = {each.interrupt_id for each in given.resume or ()}
         settled = (resumed & translation.interrupts) - {"/".join(asked) for asked in run.requests}
@@ -515,7 +515,7 @@ class AgUiEndpoint:
         if not answers and not settled:
             self._service.cancel(run)  # the person sent a new task instead
             return None
-        return run, after, translation.for_request(given, {key for key, _ in answers})
+        return run, waiting.after, translation.for_request(given, {key for key, _ in answers})
 
     async def _settled(
         self, principal: Principal, name: str, given: RunAgentInput

@@ -201,7 +201,7 @@ class McpAgents:
         waiting = self._waiting.take(run_id)
         if waiting is None:
             raise Problem(409, "no-input-needed", "The run waits for no input.")
-        followed = waiting[2]
+        followed = waiting.state
         asked = [each for each in followed.run.questions if request_key(each) in followed.asked]
         return followed, await self._settle_given(context, followed.run, asked, responses, set())
 

@@ -23,7 +23,7 @@ from typing import Any, Final, Generic, Literal, TypeAlias, TypeVar
 from urllib.parse import quote
 
 import anyio
-from attrs import define, evolve, field
+from attrs import define, evolve, field, frozen
 from returns.result import Failure, Result, Success
 from starlette.requests import Request
 
@@ -240,7 +240,7 @@ class AgentService:
                     await served.runs.submit(queued)
                 return _without_secrets(await served.runs.find(run_id), served)
             if may_have_begun and run_id is not None:
-                begun = await _begun(served, run_id, task)
+                begun = await _begun_elsewhere(served, run_id, task)
                 if begun is not None:
                     return begun
         except AgentError as error:
@@ -253,7 +253,7 @@ class AgentService:
         live = await self._conduct(principal, name, task, run_id, asked, asked.tools, wait_s=wait_s)
         while run_id is not None and not live.last and not live.has_ended:
             try:
-                begun = await _begun(served, run_id, task)  # as by the recovery of another process
+                begun = await _begun_elsewhere(served, run_id, task)  # as by the recovery of another process
             except AgentError as error:
                 raise _refused(error) from None
             if begun is not None:
@@ -452,7 +452,7 @@ class AgentService:
                 fits = live.run_id not in found and await self.find(principal, live.run_id) is live
             if fits:
                 found[live.run_id] = live
-        started = sorted(found.values(), key=_began, reverse=True)
+        started = sorted(found.values(), key=_started_at, reverse=True)
         return started[:limit]
 
     def served_name(self, run: Run) -> str:
@@ -533,19 +533,19 @@ class AgentService:
         Raises:
             Problem: the run does not allow it, for example because it has ended.
         """
-        agent, by = self.agents[self.served_name(run)], principal.name or _ANYBODY
-        if isinstance(run, LiveRun) and run.is_left and run.asked is not None and order == "resume":
-            # it could not even be recorded
-            await self.start(run.principal, run.agent, evolve(run.asked, run_id=run.run_id))
-            return
+        name, by = self.served_name(run), principal.name or _ANYBODY
+        agent = self.agents[name]
         if isinstance(run, LiveRun):
-            orders: dict[str, Callable[[], Result[None, errors.TaskError]]] = {
-                "cancel": lambda: agent.cancel(run.task_id, by=by),
-                "stop": lambda: agent.stop(run.task_id, reason, by=by),
-                "pause": lambda: agent.pause(run.task_id, by=by),
-                "resume": lambda: agent.resume(run.task_id, by=by),
+            if run.is_left and run.asked is not None and order == "resume":  # it could not even be recorded
+                await self.start(run.principal, run.agent, evolve(run.asked, run_id=run.run_id))
+                return
+            here: dict[str, Callable[..., Result[None, errors.TaskError]]] = {
+                "cancel": agent.cancel,
+                "stop": partial(agent.stop, reason=reason),
+                "pause": agent.pause,
+                "resume": agent.resume,
             }
-            if isinstance(orders[order](), Failure):
+            if isinstance(here[order](run.task_id, by=by), Failure):
                 raise Problem(409, "run-not-under-way", f"The run is {run.status}: it cannot {order}.")
             if run.is_durable and order in ("pause", "resume"):  # for the other processes, and the next
                 give = agent.runs.pause if order == "pause" else agent.runs.unpause
@@ -558,19 +558,19 @@ class AgentService:
             "resume": agent.runs.unpause,
         }
         try:
-            is_left = run.status == "open" and run.state in ("interrupted", "paused", "waiting")
-            is_left = is_left and not run.is_held
+            is_idle = run.state in ("interrupted", "paused", "waiting")
+            is_left = run.status == "open" and is_idle and not run.is_held
             if order != "resume" or not is_left or run.order == "pause":
                 await recorded[order](run.run_id, by=by)
             if order in ("resume", "stop") and is_left:
                 own = await agent.runs.find(run.run_id)  # with what is redacted in the other
-                here = self._live.get(run.run_id)
-                if here is not None and not here.is_left:
+                known = self._live.get(run.run_id)
+                if known is not None and not known.is_left:
                     return  # it was resumed here, perhaps just now, or waits for the process that has it
                 offered = names_of_given_tools(run.definition)
                 again = [each for each in tools if each.name in offered]
                 live = await self._conduct(
-                    principal, self.served_name(run), own.task, run.run_id, tools=again, wait_s=_BEGIN_S
+                    principal, name, own.task, run.run_id, tools=again, wait_s=_BEGIN_S
                 )
                 refusal = await live.refused_after_start(_BEGIN_S)
                 if refusal is not None:
@@ -772,6 +772,22 @@ def _waits_for_holder(run: LiveRun) -> bool:
     return run.is_durable and (run.is_left or (run.asked is None and not run.last))
 
 
+@frozen(eq=False)
+class WaitingRun(Generic[_State]):
+    """A run whose client left it, having seen the events up to a number.
+
+    Attributes:
+        after: the number.
+        state: the part of the client's connection that a protocol needs to go on.
+        taken: set when the wait has ended.
+    """
+
+    run: LiveRun
+    after: int
+    state: _State
+    taken: anyio.Event = field(factory=anyio.Event)
+
+
 @define(eq=False, repr=False)
 class WaitingRuns(Generic[_State]):
     """Runs that wait for their clients to return with answers.
@@ -786,41 +802,38 @@ class WaitingRuns(Generic[_State]):
     _service: AgentService
     _seconds: float = ANSWER_S
     _on_late: Callable[[str, _State], Awaitable[None]] | None = None
-    _left: dict[str, tuple[LiveRun, int, _State, anyio.Event]] = field(factory=dict, init=False)
+    _left: dict[str, WaitingRun[_State]] = field(factory=dict, init=False)
 
     def leave(self, key: str, run: LiveRun, after: int, state: _State) -> None:
         """Let a run wait for its client, which has seen the events up to a number."""
         earlier = self.take(key)
-        if earlier is not None and earlier[0] is not run:
-            self._service.cancel(earlier[0])
-        taken = anyio.Event()
-        self._left[key] = (run, after, state, taken)
+        if earlier is not None and earlier.run is not run:
+            self._service.cancel(earlier.run)
+        waiting = self._left[key] = WaitingRun(run, after, state)
 
         async def cancel_late() -> None:
             is_kept = True
-            while is_kept and not taken.is_set():
+            while is_kept and not waiting.taken.is_set():
                 with anyio.move_on_after(self._seconds):
-                    await taken.wait()
+                    await waiting.taken.wait()
                 is_kept = run.is_durable and not run.has_ended
-            if not taken.is_set() and self.take(key) is not None:
+            if not waiting.taken.is_set() and self.take(key) is not None:
                 self._service.cancel(run)
                 if self._on_late is not None:
                     await self._on_late(key, state)
 
         spawn_on_this_loop(cancel_late)
 
-    def look(self, key: str) -> tuple[LiveRun, int, _State] | None:
+    def look(self, key: str) -> WaitingRun[_State] | None:
         """Return the run that waits under a key; it continues to wait."""
-        left = self._left.get(key)
-        return None if left is None else left[:3]
+        return self._left.get(key)
 
-    def take(self, key: str) -> tuple[LiveRun, int, _State] | None:
+    def take(self, key: str) -> WaitingRun[_State] | None:
         """Return the run that waits under a key, and end the wait."""
-        left = self._left.pop(key, None)
-        if left is None:
-            return None
-        left[3].set()
-        return left[:3]
+        waiting = self._left.pop(key, None)
+        if waiting is not None:
+            waiting.taken.set()
+        return waiting
 
 
 def question_id(question: OpenQuestion) -> str:
@@ -915,9 +928,9 @@ def has_lasting_sessions(agent: ReactiveAgent[Any, Any]) -> bool:
     return store is not None and bool(getattr(getattr(store, "content", None), "lasting", True))
 
 
-def _began(run: Run) -> datetime:
-    began = run.started_at if isinstance(run, LiveRun) else run.created_at
-    return began or datetime.fromtimestamp(0, UTC)
+def _started_at(run: Run) -> datetime:
+    started_at = run.started_at if isinstance(run, LiveRun) else run.created_at
+    return started_at or datetime.fromtimestamp(0, UTC)
 
 
 async def _unless_missing(asked: Awaitable[_T]) -> _T | None:
@@ -930,8 +943,8 @@ async def _unless_missing(asked: Awaitable[_T]) -> _T | None:
         raise
 
 
-async def _begun(agent: ReactiveAgent[Any, Any], run_id: RunId, task: Task) -> RecordedRun | None:
-    """Return the run of a task that another process holds or that has ended, as it is shown.
+async def _begun_elsewhere(agent: ReactiveAgent[Any, Any], run_id: RunId, task: Task) -> RecordedRun | None:
+    """Return the run of a task, as it is shown, if it is held elsewhere or has ended.
 
     Raises:
         AgentError: the record cannot be read.

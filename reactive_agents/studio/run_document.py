@@ -335,9 +335,7 @@ class RunTimeline:
         self._calls[_integer(body, "model_call")] = self._call(body, state="running")
 
     def _ModelCallCompleted(self, body: JsonObject) -> None:
-        row = self._calls.pop(_integer(body, "model_call"), None)
-        if row is None:
-            row = self._call(body, state="recorded")
+        row = self._calls.pop(_integer(body, "model_call"), None) or self._call(body, state="recorded")
         self._open.pop(row.id, None)
         response, usage = _object(body, "response"), _object(body, "usage")
         calls = [each for each in _list(response, "tool_calls") if isinstance(each, dict)]
@@ -406,10 +404,8 @@ class RunTimeline:
         return row
 
     def _ToolCallCompleted(self, body: JsonObject) -> None:
-        row = self._tools.pop(_text(body, "call_id"), None)
-        if row is None:
-            row = self._ToolCallStarted(body)
-            self._tools.pop(_text(body, "call_id"), None)
+        row = self._tools.get(_text(body, "call_id")) or self._ToolCallStarted(body)
+        del self._tools[_text(body, "call_id")]
         is_done = body.get("success") is True
         error = _text(body, "error")
         row.took_ms = _number(body, "duration_ms")

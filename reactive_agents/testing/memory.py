@@ -212,7 +212,7 @@ class _Tables:
         except sqlite.FAILURES as error:
             return Failure(MemoryUnavailable(sqlite.sentence_of(error, sqlite.IN_PROCESS, MEMORY), operation))
 
-    write = write_soon = erase = read
+    write = write_soon = read
 
     async def empty_log(self) -> None:
         """Do nothing: there is no log."""

@@ -358,24 +358,24 @@ async def test_each_time_of_a_schedule_has_one_run(opened: Open) -> None:
         await record.aclose()
 
 
-def batches_of(record: SqliteRunRecord, monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
+def batches_of(monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
     """Return the keys of the entries that each transaction adds from now on, if it adds any."""
     batches: list[list[str]] = []
-    append, begin = record._append, record._begin
+    append, begin = run_record._HeldRun.append, run_record._HeldRun._begin
 
-    async def noted(*args: Any, **options: Any) -> Any:
-        keys = [each.key for each in args[2]]
+    async def noted(held: Any, entries: Any, **options: Any) -> Any:
+        keys = [each.key for each in entries]
         batches.extend([keys] * bool(keys))
-        return await append(*args, **options)
+        return await append(held, entries, **options)
 
-    def sent(run_id: RunId, holder: str, held: Any) -> bool:
+    def sent(held: Any) -> bool:
         keys = [each.key for each in held.waiting]
-        has_begun = begin(run_id, holder, held)
+        has_begun = begin(held)
         batches.extend([keys] * has_begun)
         return has_begun
 
-    monkeypatch.setattr(record, "_append", noted)
-    monkeypatch.setattr(record, "_begin", sent)
+    monkeypatch.setattr(run_record._HeldRun, "append", noted)
+    monkeypatch.setattr(run_record._HeldRun, "_begin", sent)
     return batches
 
 
@@ -385,7 +385,7 @@ async def test_an_answer_is_written_with_the_next_entry_or_when_the_run_waits(
     record = opened(FakeClock())
     await add(record, queued("a"))
     holder, run_id = (await claim(record, "a")).holder, RunId("a")
-    batches = batches_of(record, monkeypatch)
+    batches = batches_of(monkeypatch)
 
     async def append(key: str, kind: EntryKind, **when: bool) -> None:
         entry = RunEntry(key, kind, datetime(2026, 1, 1, tzinfo=UTC), f'{{"of": "{key}"}}')
@@ -424,7 +424,7 @@ async def test_one_timer_writes_the_requests_of_a_run_that_wait_for_their_answer
     record = opened(FakeClock())
     await add(record, queued("a"))
     holder, run_id = (await claim(record, "a")).holder, RunId("a")
-    batches = batches_of(record, monkeypatch)
+    batches = batches_of(monkeypatch)
 
     async def append(key: str, kind: EntryKind, **when: bool) -> None:
         entry = RunEntry(key, kind, datetime(2026, 1, 1, tzinfo=UTC), "{}")
@@ -512,17 +512,17 @@ async def test_what_is_to_be_on_the_disk_stays_so_when_the_write_of_another_call
     record, run_id = opened(FakeClock()), RunId("a")
     await add(record, queued("a"))
     holder = (await claim(record, "a")).holder
-    append, writes = record._append, list[tuple[list[str], bool]]()
+    append, writes = run_record._HeldRun.append, list[tuple[list[str], bool]]()
 
-    async def failing_first(*args: Any, **options: Any) -> Any:
-        writes.append(([each.key for each in args[2]], options["durable"]))
+    async def failing_first(held: Any, entries: Any, **options: Any) -> Any:
+        writes.append(([each.key for each in entries], options["durable"]))
         await anyio.lowlevel.checkpoint()  # a server may answer before the other calls begin
         if len(writes) == 2:
             group.cancel_scope.cancel()
             await anyio.sleep_forever()
-        return await append(*args, **options)
+        return await append(held, entries, **options)
 
-    monkeypatch.setattr(record, "_append", failing_first)
+    monkeypatch.setattr(run_record._HeldRun, "append", failing_first)
 
     async def add_entry(key: str, durable: bool) -> None:
         entry = RunEntry(key, "intent", datetime(2026, 1, 1, tzinfo=UTC), "{}")
@@ -613,7 +613,7 @@ async def work_of_operations(path: Path, size: int) -> dict[str, int]:
     def fill(file: sql.Transaction) -> None:
         now = sqlite.microseconds(clock.now())
         for run in (other, *pairs, *waiting):
-            run_record._add(file, run, now, run_record.PLAIN)
+            run_record._add(file, run, now, run_record.Seal(None))
             (added,) = file.execute("SELECT max(id) FROM runs").fetchone()
             run_record._insert(file, added, 0, [asked])
 

@@ -591,11 +591,11 @@ async def test_what_is_erased_leaves_the_log_as_soon_as_nobody_reads_it(
     reader = sqlite3.connect(path)
     reader.execute("BEGIN")
     reader.execute("SELECT * FROM notes").fetchall()
-    erased = await file.erase("erase", lambda each: each.execute("DELETE FROM notes").rowcount)
+    erased = await sql.erase(file, "erase", lambda each: each.execute("DELETE FROM notes").rowcount)
     assert erased == Success(1)
     assert "has what was deleted until it is closed" in caplog.text
     reader.close()
-    await file.erase("erase", lambda each: each.execute("DELETE FROM notes").rowcount)
+    await sql.erase(file, "erase", lambda each: each.execute("DELETE FROM notes").rowcount)
     assert [bytes_of(each).count(b"Zebra") for each in (path, tmp_path / "notes.db-wal")] == [0, 0]
     await file.aclose()
 
@@ -652,10 +652,9 @@ def test_what_is_refused_says_what_was_found_and_expected(tmp_path: Path) -> Non
     with pytest.raises(UnusableFile) as raised:
         migrate(connection, NOTES)
     connection.close()
-    assert (raised.value.path, raised.value.found, raised.value.expected) == (
-        path,
-        "the database of another program (accounts)",
-        "an empty file or one that reactive_agents made",
+    assert str(raised.value) == (
+        "found the database of another program (accounts),"
+        " expected an empty file or one that reactive_agents made"
     )
 
 

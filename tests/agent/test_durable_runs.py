@@ -26,7 +26,7 @@ from returns.maybe import Some
 from returns.result import Failure, Result, Success
 
 from reactive_agents import AgentError, ReactiveAgent, ReactiveAgents, RunContext, agent_tool, handoff, tool
-from reactive_agents.adapters import sqlite
+from reactive_agents.adapters import run_record, sqlite
 from reactive_agents.adapters.run_record import SqliteRunRecord
 from reactive_agents.adapters.system import SystemClock
 from reactive_agents.agent.runs import give_order
@@ -1786,14 +1786,16 @@ async def test_a_task_that_is_cut_off_while_it_writes_leaves_each_entry_once(
     await record.aclose()
 
 
-async def test_a_step_is_two_transactions(tmp_path: Path) -> None:
+async def test_a_step_is_two_transactions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """An answer is written with the intent of its call, the last one with the end of the run."""
     batches: list[list[str]] = []
+    append = run_record._HeldRun.append
 
-    class Record(SqliteRunRecord):
-        async def _append(self, run_id: RunId, holder: str, entries: Any, **options: bool) -> Any:
-            batches.append([each.key for each in entries])
-            return await super()._append(run_id, holder, entries, **options)
+    async def noted(held: Any, entries: Any, **options: bool) -> Any:
+        batches.append([each.key for each in entries])
+        return await append(held, entries, **options)
+
+    monkeypatch.setattr(run_record._HeldRun, "append", noted)
 
     @tool
     async def pay(number: int) -> str:
@@ -1804,7 +1806,6 @@ async def test_a_step_is_two_transactions(tmp_path: Path) -> None:
     llm = ScriptedLLM(call("pay", number=1), call("pay", number=2), calls(*together), answer("All is paid."))
     described = ReactiveAgents.create().with_llm(llm).with_reasoning().with_tools(pay)
     built = described.with_durability(tmp_path / "runs.db", recover=False).build()
-    built.container.memory.record.override(Object(Record(tmp_path / "runs.db", clock=SystemClock())))
     assert (await built.run("Pay all.", run_id="order-1")).status == "completed"
     assert batches[:4] == [["m1<", "m1", "t1"], ["t1="], ["m2<", "m2", "t2"], ["t2="]]
     assert batches[4][:2] == ["m3<", "m3"]

@@ -327,13 +327,13 @@ async def test_a_run_that_another_process_took_meanwhile_is_not_waited_for(
             await service.order(service.anybody, as_before(found), "resume")
         else:
             looks = iter([as_before])
-            really = runs._begun
+            really = runs._begun_elsewhere
 
             async def look(*about: Any) -> Any:
                 found = await really(*about)
                 return None if next(looks, None) else found
 
-            monkeypatch.setattr(runs, "_begun", look)
+            monkeypatch.setattr(runs, "_begun_elsewhere", look)
             again = await client.post("/v1/runs", json=body, headers=key)
             assert (again.status_code, again.json()["run_id"]) == (201, run["run_id"])
         request = await waiting(client, run)

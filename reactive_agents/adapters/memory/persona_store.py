@@ -705,7 +705,7 @@ class SqlitePersonaStore:
                 _forget_lessons(file, persona_id, {row[3] for row in rows if row[3] is not None})
             return sum(row[1] == "event" for row in rows)
 
-        return await self._database.erase("forget", work, of=f"events of {persona_id}")
+        return await sql.erase(self._database, "forget", work, of=f"events of {persona_id}")
 
     # --- leases -------------------------------------------------------------------------------------------
 

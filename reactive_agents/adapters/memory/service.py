@@ -13,6 +13,7 @@ from attrs import evolve, frozen
 from returns.maybe import Maybe
 from returns.result import Failure, Result, Success
 
+from reactive_agents.adapters import sql
 from reactive_agents.adapters.memory import store, vectors
 from reactive_agents.adapters.memory.database import MemoryStore, open_memory_store, record_redactor
 from reactive_agents.adapters.memory.extraction import (
@@ -245,7 +246,7 @@ class SqliteMemory:
     @effect
     async def forget(self, what: Forgetting) -> Result[int, MemoryErrors]:
         """Delete entries and sessions, for a user also plans; return their number."""
-        return await self._database.erase("forget", lambda connection: store.forget(connection, what))
+        return await sql.erase(self._database, "forget", lambda connection: store.forget(connection, what))
 
     async def _chosen(
         self, task: Task, result: ReasoningResult, llm: LLM | None, model: str | None
@@ -402,7 +403,7 @@ class MemoryArchive:
     @effect
     async def forget(self, what: Forgetting) -> Result[int, MemoryErrors]:
         """Delete entries and sessions; return their number."""
-        return await self.database.erase("forget", lambda connection: store.forget(connection, what))
+        return await sql.erase(self.database, "forget", lambda connection: store.forget(connection, what))
 
 
 @frozen(eq=False)

@@ -415,7 +415,7 @@ class SqliteSessions:
             )
             return None if deleted else _missing(session)
 
-        return _unless_refused(await self._file.erase("delete", work, of=f"{agent}\n{session}"))
+        return _unless_refused(await sql.erase(self._file, "delete", work, of=f"{agent}\n{session}"))
 
     @effect
     async def forget(self, user: str) -> Result[int, SessionErrors]:
@@ -429,7 +429,7 @@ class SqliteSessions:
             contents.forget_holders(file, user)
             return file.execute('DELETE FROM conversations WHERE "user" = ?', (user,)).rowcount
 
-        return await self._file.erase("forget", work, of="forget")
+        return await sql.erase(self._file, "forget", work, of="forget")
 
     @effect
     async def prune(self, before: datetime) -> Result[int, SessionErrors]:

@@ -12,6 +12,7 @@ from attrs import evolve
 from returns.maybe import Nothing, Some
 from returns.result import Failure, Success
 
+from reactive_agents.adapters import sql
 from reactive_agents.adapters.memory.database import open_memory_store
 from reactive_agents.adapters.memory.records import SqlitePlanStore
 from reactive_agents.adapters.memory.store import forget
@@ -118,7 +119,7 @@ async def test_the_plans_of_a_user_are_forgotten_with_their_transitions(plans: S
         await attempt(plans.save(plan))
         await attempt(plans.update_step(plan.id, plan.steps[0]))
     for what, gone in ((ForgetUser("ada", OTHER), owned[1:]), (ForgetUser("ada"), owned)):
-        done = await plans.database.erase("forget", partial(forget, what=what))
+        done = await sql.erase(plans.database, "forget", partial(forget, what=what))
         assert isinstance(done, Success)
         for plan in (*owned, *kept):
             there = () if plan in gone else (plan.steps[0],)
