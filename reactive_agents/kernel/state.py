@@ -169,6 +169,9 @@ class KernelState(Value):
         return self.usage.cost_usd
 
 
+_BEGUN: Final = replaced(KernelState("", TaskId(""), "", ""))
+
+
 def initial_kernel_state(
     *,
     id: str,
@@ -188,7 +191,8 @@ def initial_kernel_state(
         shown_in_part: whether the prompt names one of these keys, so that the model is offered ``recall``.
         ledger: the calls that were made before and count.
     """
-    return KernelState(
+    return replaced(
+        _BEGUN,
         id=id,
         task_id=task_id,
         strategy=strategy,
