@@ -89,8 +89,8 @@ async def run_phase(phase: Phase, services: EngineServices) -> Result[None, erro
     elif state != context.agent_state and not may_follow(context.agent_state, state):
         return Failure(errors.IllegalAgentState(context.agent_state, state))
     is_skipped = phase.service is not None and phase.service(services.ports) is Nothing
-    if not is_skipped or state != context.agent_state:
-        handle.context = context = replaced(context, phase=name, agent_state=state)
+    if state != context.agent_state:
+        handle.context = context = replaced(context, agent_state=state)
     handle.phase = name
     if is_skipped:
         handle.reached[name] = "done"
@@ -172,7 +172,8 @@ def _run_hooks(
     """Run hooks, and return the context as they changed it; strict ones may fail."""
     strict, hooks = services.settings.strict_hooks, services.ports.hooks
     time_left = None if context.deadline is None else partial(_time_left, context, services)
-    return hooks.run(name, timing, context, services.events, strict=strict, time_left=time_left)
+    shown = replaced(context, phase=name)
+    return hooks.run(name, timing, shown, services.events, strict=strict, time_left=time_left)
 
 
 def _time_left(context: ExecutionContext, services: EngineServices) -> float:

@@ -369,7 +369,7 @@ class RunHandle:
         """Return the context with all until now: messages, results, cost; and changes."""
         state, context = self.kernel_state, self.context
         if state is None:
-            return replaced(context, **changes) if changes else context
+            return replaced(context, phase=self.phase, **changes)
         return replaced(
             context,
             phase=self.phase,

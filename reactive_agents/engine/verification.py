@@ -107,7 +107,6 @@ async def retry_loop(
     return Success(
         evolve(
             again,
-            phase="verify",
             agent_state=context.agent_state,
             max_iterations=context.max_iterations,
             iteration=context.iteration + again.iteration,
