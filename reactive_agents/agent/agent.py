@@ -208,7 +208,7 @@ class ReactiveAgent(Generic[R, D]):
         Raises:
             AgentError: the run failed or was cancelled; ``.error`` is the typed error.
         """
-        ready, changes = value_or_raise(self._run_of(task, options))
+        ready, changes = self._run_of(task, options)
         outcome = await self._engine.conduct(ready, run_id=changes.run_id, overrides=changes.overrides)
         return (changes.present or self.present)(result_or_raise(outcome))
 
@@ -244,7 +244,7 @@ class ReactiveAgent(Generic[R, D]):
 
         Arguments and errors are those of :meth:`run`.
         """
-        ready, changes = value_or_raise(self._run_of(task, options))
+        ready, changes = self._run_of(task, options)
 
         outcomes: list[Result[TaskResult, TaskFailed]] = []  # empty after a run that was cancelled
 
@@ -305,11 +305,11 @@ class ReactiveAgent(Generic[R, D]):
     @effect
     async def run_effect(self, task: TaskInput | Task, **options: Any) -> Result[Any, errors.RuntimeErrors]:
         """Run a task and return its result as an effect."""
-        ready = self._run_of(task, options)
-        if not isinstance(ready, Success):
-            return Failure(ready.failure())
-        new_task, changes = ready.unwrap()
-        outcome = await self._engine.conduct(new_task, run_id=changes.run_id, overrides=changes.overrides)
+        try:
+            ready, changes = self._run_of(task, options)
+        except AgentError as refused:
+            return Failure(cast("errors.RuntimeErrors", refused.error))
+        outcome = await self._engine.conduct(ready, run_id=changes.run_id, overrides=changes.overrides)
         return outcome.map(changes.present or self.present).alt(lambda failed: failed.error)
 
     @overload
@@ -340,7 +340,7 @@ class ReactiveAgent(Generic[R, D]):
         Raises:
             AgentError: the task is not a text or a list of parts, or an option is wrong.
         """
-        ready, changes = value_or_raise(self._run_of(task, options))
+        ready, changes = self._run_of(task, options)
         events = stream_events(self._engine, ready, changes.overrides, run_id=changes.run_id)
         async with aclosing(events):
             async for event in events:
@@ -392,7 +392,7 @@ class ReactiveAgent(Generic[R, D]):
         """
         from reactive_agents.agent.output_stream import OutputStream  # imported by programs that use it
 
-        ready, changes = value_or_raise(self._run_of(task, options))
+        ready, changes = self._run_of(task, options)
         engine, overrides = self._engine, changes.overrides
         shape = overrides.services.get("output_shape", engine.ports.output_shape).value_or(None)
         return OutputStream(
@@ -434,7 +434,7 @@ class ReactiveAgent(Generic[R, D]):
             AgentError: the task or an option is wrong, and ``.error`` is a ``TaskError``; or a custom clock
                 or source of ids failed, and it is an ``ExecutionError``.
         """
-        return value_or_raise(self._task(task, options))
+        return self._task(task, options)
 
     @property
     def has_deps(self) -> bool:
@@ -526,7 +526,7 @@ class ReactiveAgent(Generic[R, D]):
         from reactive_agents.agent.runs import check_queued
         from reactive_agents.engine.run_journal import submitted_id
 
-        ready, changes = value_or_raise(self._run_of(task, dict(options), queued=True))
+        ready, changes = self._run_of(task, dict(options), queued=True)
         check_queued(queue, priority, delay_s, live=live_options(options))
         runs, clock = self.runs, self.container.core.clock()
         own_id, is_replay = submitted_id()
@@ -567,7 +567,7 @@ class ReactiveAgent(Generic[R, D]):
         from reactive_agents.agent.runs import check_queued
         from reactive_agents.core.run_record import RunSchedule, next_time
 
-        ready, _ = value_or_raise(self._run_of(task, dict(options), queued=True))
+        ready, _ = self._run_of(task, dict(options), queued=True)
         check_queued(queue, priority, name=name, live=live_options(options))
         try:
             next_at = next_time(cron, timezone, self.container.core.clock().now())
@@ -929,57 +929,57 @@ class ReactiveAgent(Generic[R, D]):
 
     def _run_of(
         self, task: TaskInput | Task, options: dict[str, Any], *, queued: bool = False
-    ) -> Result[tuple[Task, RunChanges], errors.TaskError | errors.ExecutionError]:
+    ) -> tuple[Task, RunChanges]:
         """Return the task of a run, and the changes that its options make.
 
         ``queued``: whether it is for workers, which have the dependencies.
+
+        Raises:
+            AgentError: the task or an option is wrong, or a custom clock or source of ids failed.
         """
         if not queued:
             for given in tuple(self._overrides.values()):
                 options = options | given
-        new_task = self._task(task, options)
-        if not isinstance(new_task, Success):
-            return Failure(new_task.failure())
-        ready = new_task.unwrap()
+        ready = self._task(task, options)
         if queued and not ready.input.strip():  # it would fail when a worker begins it
             blank = "The task's input is blank; expected a description of the task."
-            return Failure(errors.TaskError(blank, ready.id))
+            raise AgentError(errors.TaskError(blank, ready.id))
         if options.get("deps") is None and self.deps_function is not None and not queued:
             options = {**options, "deps": self.deps_function}
         deps_type = None if queued and options.get("deps") is None else self.deps_type
         checked = run_changes(options, deps_type)
         if not isinstance(checked, Success):
-            return Failure(errors.TaskError(checked.failure().message, ready.id))
+            raise AgentError(errors.TaskError(checked.failure().message, ready.id))
         changes = checked.unwrap()
         if self._reader is not None:
             changes = evolve(changes, overrides=evolve(changes.overrides, readers=(self._reader,)))
-        return Success((ready, changes))
+        return ready, changes
 
-    def _task(
-        self, task: TaskInput | Task, options: Mapping[str, Any]
-    ) -> Result[Task, errors.TaskError | errors.ExecutionError]:
-        """Return the task of a run, with the options that are data of it."""
+    def _new_task(self, text: str) -> Task:
+        """Return a new task, or raise the error of a custom clock or source of ids."""
+        faults, core = ServiceFaults(), self.container.core.container  # itself: its provider is slow to read
+        clock, ids = checked_sources(core.clock(), core.ids(), faults, "task")
+        task = Task(TaskId(ids.new()), self.agent_id, text, clock.now())
+        broken = faults.first
+        if broken is not None:
+            raise AgentError(errors.ExecutionError(broken.message, task.id, "bootstrap", broken))
+        return task
+
+    def _task(self, task: TaskInput | Task, options: Mapping[str, Any]) -> Task:
+        """Return the task of a run, with the options that are data of it, as for a run."""
         text, parts = (task, ()) if isinstance(task, str | Task) else task_text(task)
-        if isinstance(text, Task):
-            ready = text
-        else:
-            faults, core = ServiceFaults(), self.container.core.container  # itself: its provider is slow
-            clock, ids = checked_sources(core.clock(), core.ids(), faults, "task")
-            ready = Task(TaskId(ids.new()), self.agent_id, text, clock.now())
-            broken = faults.first
-            if broken is not None:
-                return Failure(errors.ExecutionError(broken.message, ready.id, "bootstrap", broken))
+        ready = text if isinstance(text, Task) else self._new_task(text)
         if parts:
             ready = evolve(ready, parts=parts)
         problem = wrong_run(ready.input, options)
         if problem is not None:
-            return Failure(errors.TaskError(problem, ready.id))
+            raise AgentError(errors.TaskError(problem, ready.id))
         if not options:
-            return Success(ready)
+            return ready
         fields = task_fields(options)
         if isinstance(fields, Failure):
-            return Failure(errors.TaskError(fields.failure(), ready.id))
-        return Success(evolve(ready, **fields.unwrap()))
+            raise AgentError(errors.TaskError(fields.failure(), ready.id))
+        return evolve(ready, **fields.unwrap())
 
 
 @frozen(eq=False, repr=False)
