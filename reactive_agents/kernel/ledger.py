@@ -119,7 +119,7 @@ class CallCounts(Value):
         )
 
 
-NO_CALLS = CallCounts()
+NO_CALLS = replaced(CallCounts())
 
 
 @frozen(slots=False, eq=False, repr=False)

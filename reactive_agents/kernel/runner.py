@@ -60,7 +60,7 @@ from reactive_agents.kernel.toolset import FINAL_ANSWER, FINAL_ANSWER_TOOL, Tool
 
 _TRUSTED = tuple(BUILT_IN_KERNELS.values())
 """Kernels whose states need no check, since they have the declared types."""
-_NEW_LEDGER = CallLedger()
+_NEW_LEDGER = replaced(CallLedger())
 
 
 @effect

@@ -100,7 +100,7 @@ def _kept(meta: Mapping[str, Json]) -> PersistentMap[str, Json]:
     return as_map({key: read_only(each) for key, each in meta.items()})
 
 
-_NO_TRANSCRIPT = Transcript()
+_NO_TRANSCRIPT = replaced(Transcript())
 
 
 @frozen(slots=False, eq=False, repr=False)

@@ -129,14 +129,15 @@ def with_fixed_parts(
     """Return the estimate for these tools, and the bytes of uncounted ones."""
     if estimate.fixed and tools is estimate.shown:
         return estimate, 0
-    size, before = sum([tool.prompt_bytes for tool in tools]), set(map(id, estimate.shown))
+    size = sum([tool.prompt_bytes for tool in tools])
+    if not estimate.fixed:  # the first request
+        return replaced(estimate, fixed=fixed_size(prefix, tools), tools=size, shown=tuple(tools)), 0
+    before = set(map(id, estimate.shown))
     new = [tool for tool in tools if id(tool) not in before]
-    if estimate.fixed and estimate.tools == size and not (new and before):
+    if estimate.tools == size and not (new and before):
         return estimate, 0
     fixed = fixed_size(prefix, tools)
-    more = 0
-    if estimate.fixed:
-        more = fixed_size((), new) if before else max(0, fixed - estimate.fixed)
+    more = fixed_size((), new) if before else max(0, fixed - estimate.fixed)
     tokens = min(estimate.fixed_tokens + more, fixed) if estimate.fixed_tokens else 0
     changes = {"fixed": fixed, "fixed_tokens": tokens, "tools": size, "shown": tuple(tools), "read": 0}
     return replaced(estimate, **changes), more
@@ -223,7 +224,7 @@ class Transcript(Value):
         failing_at: the number of steps then.
     """
 
-    estimate: TokenEstimate = TokenEstimate()
+    estimate: TokenEstimate = replaced(TokenEstimate())
     shown_in_part: bool = False
     shortened_to: int = 0
     taken_out: int = 0
