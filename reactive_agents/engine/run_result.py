@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from attrs import evolve
 from returns.result import Failure, Result, Success
@@ -70,11 +70,12 @@ def run_metadata(context: ExecutionContext, services: EngineServices) -> TaskRes
     verification = context.verification
     metadata = reasoning.metadata if reasoning is not None else None
     confidence = metadata.confidence if metadata is not None else None
-    return replaced(
-        figures_of(services),
+    return figures_in(
+        services.llm.account,
+        _duration_ms(services),
+        services.llm.answered_by or context.selected_model or services.llm.model,
         steps_count=len(steps_taken(context, services)),
         strategy_used=reasoning.strategy if reasoning is not None else context.selected_strategy or "",
-        model=services.llm.answered_by or context.selected_model or services.llm.model,
         terminated_by=_terminated_by(context.error, metadata.terminated_by if metadata is not None else ""),
         iterations=_iterations(reasoning, services.handle.kernel_states.values()),
         confidence=confidence if verification is None else verification.confidence,
@@ -90,28 +91,44 @@ def run_metadata(context: ExecutionContext, services: EngineServices) -> TaskRes
 
 def figures_of(services: EngineServices) -> TaskResultMetadata:
     """Return what the run has taken until now, by its account alone."""
-    duration_ms = (services.ports.clock.monotonic() - services.handle.started) * 1000
-    return figures_in(services.llm.account, duration_ms, services.llm.answered_by or services.llm.model)
+    model = services.llm.answered_by or services.llm.model
+    return figures_in(services.llm.account, _duration_ms(services), model)
+
+
+def _duration_ms(services: EngineServices) -> float:
+    return (services.ports.clock.monotonic() - services.handle.started) * 1000
 
 
 def figures_in(
-    account: UsageAccount, duration_ms: float = 0.0, model: str | None = None
+    account: UsageAccount,
+    duration_ms: float = 0.0,
+    model: str | None = None,
+    *,
+    steps_count: int = 0,
+    strategy_used: str = "",
+    terminated_by: str = "error",
+    **known: Any,
 ) -> TaskResultMetadata:
-    """Return what the account of a run has of it, by default with its last model."""
+    """Return what the account of a run has of it, by default with its last model.
+
+    Args:
+        known: further figures, which the account has not.
+    """
     spending, models = account.total, account.models
     return TaskResultMetadata(
         duration_ms=duration_ms,
         cost_usd=spending.cost_usd,
         tokens_used=spending.usage.total_tokens,
-        steps_count=0,
-        strategy_used="",
+        steps_count=steps_count,
+        strategy_used=strategy_used,
         model=(models[-1].model if models else "") if model is None else model,
-        terminated_by="error",
+        terminated_by=terminated_by,
         model_calls=spending.calls,
         unpriced_calls=spending.unpriced_calls,
         usage=spending.usage,
         models=models,
         tool_calls=account.tool_calls,
+        **known,
     )
 
 
