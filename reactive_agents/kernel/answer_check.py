@@ -265,9 +265,7 @@ def judge_text(text: str, tools: Mapping[str, str], seen: Seen) -> Judgement:
         return "announcement"
     results = seen.found
     acts = {tool.act for tool in known if tool.act and not results}
-    clause, sign = _judged(clauses, seen)
-    if acts:
-        sign = sign_of(clause, acts, seen.task, results)
+    clause, sign = _judged(clauses, acts, seen)
     if sign in ("plain", "mood"):
         return "unclear" if sign == "mood" and size_of(text) >= MANY_WORDS else "announcement"
     evident = bool(results) and has_evidence(
@@ -324,19 +322,22 @@ def _may_need_call(text: str, tools: Mapping[str, str], known: Sequence[ToolWord
     return not rearranges and size_of(text) < MANY_WORDS
 
 
-def _judged(clauses: Sequence[str], seen: Seen) -> tuple[Clause, Sign | None]:
+def _judged(clauses: Sequence[str], acts: Set[str], seen: Seen) -> tuple[Clause, Sign | None]:
     """Return the last clause before those that follow the answer, with its sign.
 
     Passed over are offers of more, and after evidence what announces nothing and has none: "Enjoy!"
+
+    Args:
+        acts: what tools are for, of :func:`sign_of`; none where there are results.
     """
     kept = [*clauses[:-1]] if _ends_with_question(clauses, seen) else [*clauses]
     while kept[1:] and is_courtesy(kept[-1]):
         kept.pop()
     results, last = seen.found, read_clause(kept[-1])
-    sign = sign_of(last, set(), seen.task, results)
+    sign = sign_of(last, acts, seen.task, results)
     judged = last, sign
     for clause in map(read_clause, kept[: -_MOST_CLAUSES - 1 : -1] if results else ()):
-        sign = sign if clause is last else sign_of(clause, set(), seen.task, results)
+        sign = sign if clause is last else sign_of(clause, acts, seen.task, results)
         if sign in ("plain", "mood"):
             break
         if clause.denies or ends_with_evidence(clause.text, seen):
