@@ -11,7 +11,7 @@ from attrs import evolve, field, frozen
 from reactive_agents.core.config import SchemaDetail
 from reactive_agents.core.json import Json, JsonObject
 from reactive_agents.core.tools import FINAL_ANSWER as FINAL_ANSWER
-from reactive_agents.core.tools import LOAD_SKILL, ToolDefinition, TurnChanges
+from reactive_agents.core.tools import LOAD_SKILL, RESERVED_NAMES, ToolDefinition, TurnChanges
 from reactive_agents.core.tools import RECALL as RECALL
 from reactive_agents.core.values import Value, computed, lazy_pattern
 from reactive_agents.kernel.answer_form import COULD_NOT as COULD_NOT
@@ -209,6 +209,11 @@ class Toolset(Value):
         return {each.name: "" if each.name == FINAL_ANSWER else each.description for each in self.offered}
 
     @computed
+    def is_empty(self) -> bool:
+        """Whether there is no tool besides the kernel's own."""
+        return RESERVED_NAMES.issuperset(self.descriptions)
+
+    @computed
     def returns_directly(self) -> bool:
         """Whether the result of a tool may be the answer."""
         return any(each.return_direct for each in self.offered)
@@ -283,7 +288,7 @@ def toolset_for(
     Args:
         detail: as in :func:`fit_definitions`; the other arguments are those of :func:`build_toolset`.
     """
-    return _made_once(SameObjects(definitions), detail, allowed, answers_by_tool, SameObjects((answer,)))
+    return _made_once(SameObjects((answer, *definitions)), detail, allowed, answers_by_tool)
 
 
 class SameObjects(tuple[int, ...], Generic[_T]):
@@ -308,8 +313,6 @@ def _made_once(
     detail: SchemaDetail,
     allowed: frozenset[str] | None,
     answers_by_tool: bool,
-    answer: SameObjects[ToolDefinition],
 ) -> Toolset:
-    fitted = fit_definitions(same.objects, detail)
-    (delivers,) = fit_definitions(answer.objects, detail)
-    return build_toolset(fitted, allowed=allowed, answers_by_tool=answers_by_tool, answer=delivers)
+    answer, *fitted = fit_definitions(same.objects, detail)
+    return build_toolset(fitted, allowed=allowed, answers_by_tool=answers_by_tool, answer=answer)

@@ -72,7 +72,7 @@ class LocalEventBus:
 
     def has_subscribers(self, run_id: RunId) -> bool:
         """Return whether any handler receives the events of the run."""
-        return bool(self._of_all) or run_id in self._of_runs
+        return True if self._of_all else run_id in self._of_runs
 
     @property
     def wants_requests(self) -> bool:

@@ -74,6 +74,8 @@ def spelled_calls(text: str, definitions: Iterable[ToolDefinition]) -> tuple[Spe
     data. Needs only one scan if the text has no brace and no name of a tool.
     """
     tools = _prepared(SameObjects(definitions))
+    if tools.sign.search(text) is None:
+        return ()
     found: list[SpelledCall] = []
     reader, position = JsonReader(), 0
     for _ in range(_MOST_SIGNS):

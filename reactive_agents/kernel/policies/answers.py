@@ -150,7 +150,8 @@ def _repeats_question(text: str, asked: str) -> bool:
     """Return whether a text is a question again, without a telling word besides."""
     if text.strip().casefold() == asked.strip().casefold():
         return True
-    if not {*_WORD.findall(text.casefold())} <= {*_WORD.findall(asked.casefold())}:
+    known = {*_WORD.findall(asked.casefold())}
+    if any(word[0] not in known for word in _WORD.finditer(text.casefold())):
         return False
     return asks_what(asked) and clauses.telling_words(text) == clauses.telling_words(asked)
 
@@ -1046,14 +1047,15 @@ def call_missing(
             stand; ``None`` to compare none.
     """
     offered = [each for each in tools if each.name != FINAL_ANSWER]
-    made, before = tuple(steps), _calls_in(history)
+    made = tuple(steps)
     seen = [each for step in made if step.type == "observation" and (each := step.metadata)]
     refused = {each.tool_used or "" for each in seen if each.origin == "refused"}
-    unknown = _unknown_tools(refused - {each.name for each in offered})
+    unknown = _unknown_tools(refused - {each.name for each in offered}) if refused else []
     offered += unknown
     acting = _acting_in(offered)
     if not acting:
         return ""
+    before = _calls_in(history)
     called = {*attempts, *(each.name for each in before)}
     called |= {each.tool_used or "" for each in seen if each.origin != "refused"}
     is_called = acting <= called

@@ -21,7 +21,6 @@ from reactive_agents.core import errors
 from reactive_agents.core.messages import AssistantMessage
 from reactive_agents.core.results import ReasoningStatus, ReasoningStep
 from reactive_agents.core.texts import counted, shortened
-from reactive_agents.core.tools import RESERVED_NAMES
 from reactive_agents.core.values import replaced
 from reactive_agents.kernel import answer_check
 from reactive_agents.kernel.context import (
@@ -259,7 +258,7 @@ def _called_nothing(state: KernelState, context: KernelContext) -> bool:
     """Return whether there were tools, and none was called in the whole run."""
     if state.ledger.counted.attempts or context.input.calls.attempts or context.input.results:
         return False
-    return bool(context.toolset.descriptions.keys() - RESERVED_NAMES)
+    return not context.toolset.is_empty
 
 
 @between_turns
