@@ -24,7 +24,7 @@ from reactive_agents.core.results import ReasoningStatus, ReasoningStrategy
 from reactive_agents.core.settings import NO_NEEDS, RunSettings, ToolNeeds
 from reactive_agents.core.texts import counted
 from reactive_agents.core.usage import NO_USAGE, RunUsage, Usage, by_model, total_usage
-from reactive_agents.core.values import Value, computed
+from reactive_agents.core.values import Value
 from reactive_agents.effects import Effect
 from reactive_agents.kernel.answer_form import AnswerForm
 from reactive_agents.kernel.events import KernelHooks, RunEvents
@@ -222,7 +222,7 @@ class CompactionSettings(Value):
     function: CompactionFunction | None = None
 
 
-@frozen(slots=False, eq=False, repr=False)
+@frozen(eq=False, repr=False)
 class KernelInput(Value):
     """The input of a kernel run.
 
@@ -247,6 +247,8 @@ class KernelInput(Value):
         history: the conversation that the run continues; the task is its next message.
         answer_form: the form of the answer; ``None`` for any text.
         parts: images, audio and documents of the task.
+        asked: the task in the user's words.
+        to_do: the task of this run, the whole task or its part, as an order.
     """
 
     task: str
@@ -275,14 +277,15 @@ class KernelInput(Value):
     answer_form: AnswerForm | None = None
     parts: tuple[Content, ...] = ()
 
-    @computed
-    def asked(self) -> str:
-        """Return the task in the user's words."""
+    asked: str = field(init=False, eq=False, repr=False)
+    to_do: str = field(init=False, eq=False, repr=False)
+
+    @asked.default
+    def _asked(self) -> str:
         return self.user_task or self.task
 
-    @computed
-    def to_do(self) -> str:
-        """Return the task of this run, the whole task or its part, as an order."""
+    @to_do.default
+    def _to_do(self) -> str:
         return order_in(self.part or self.asked)
 
 
