@@ -181,6 +181,11 @@ class RunSettings(Value):
         return self.reasoning.strategies.reactive.max_iterations
 
     @computed
+    def needs(self) -> ToolNeeds:
+        """What the runs need of their tools."""
+        return ToolNeeds(self.required_tools)
+
+    @computed
     def limits_of_model(self) -> config.ContextProfileOverrides:
         """The limits that are configured, the window also by the parameters of requests."""
         given, window = self.context_profile, self.model_settings.window_tokens

@@ -23,7 +23,7 @@ from reactive_agents.core.results import (
     ReasoningResult,
     ReasoningStep,
 )
-from reactive_agents.core.settings import RunSettings, ToolNeeds
+from reactive_agents.core.settings import RunSettings
 from reactive_agents.core.tools import RESERVED_NAMES, TurnChanges
 from reactive_agents.core.values import replaced
 from reactive_agents.effects import Effect, attempt, effect, is_cancelled
@@ -218,7 +218,7 @@ def strategy_input(context: ExecutionContext, services: EngineServices) -> Strat
         memory=context.memory_context,
         model=context.selected_model,
         deadline=context.deadline,
-        needs=ToolNeeds(services.settings.required_tools),
+        needs=services.settings.needs,
         earlier=context.earlier,
         history=context.history,
         plan_id=PlanId(plan_id) if isinstance(plan_id, str) else None,

@@ -60,12 +60,13 @@ class RunTools:
 
     def __init__(self, tools: ToolService, services: EngineServices) -> None:
         self._tools = tools
+        self._is_built_in = is_built_in(tools)
         self._services = services
         self._guarded = bool(services.ports.guardrail)
 
     def definitions(self) -> tuple[ToolDefinition, ...]:
         """Return the definitions of the other service."""
-        return definitions_of(self._tools)
+        return self._tools.definitions() if self._is_built_in else definitions_of(self._tools)
 
     def has_recorded(self, name: str) -> bool:
         """Return whether another version of the agent made the next call of this tool."""
@@ -224,7 +225,7 @@ class RunTools:
         before = 0 if caller is None else len(caller.unfinished)
         outcome = await attempt_foreign(self._tools.execute, ToolResult, call, scope, approver)
         problem = outcome.problem if isinstance(outcome, BrokenContract) else None
-        if isinstance(outcome, Success) and not is_built_in(self._tools):
+        if isinstance(outcome, Success) and not self._is_built_in:
             problem = problem_within(outcome.unwrap(), ToolResult)
         if isinstance(outcome, BrokenContract) or problem is not None:
             service = type(self._tools).__name__

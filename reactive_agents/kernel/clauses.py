@@ -123,7 +123,7 @@ _ADDS = lazy_pattern(r"(?:\b|_)add(?!ition)[a-z]*", re.IGNORECASE)
 """What a tool does to numbers, or to a cart with what has a name."""
 _UNREAD = lazy_pattern(r"[\u0370-\u03ff\u0530-\u10ff\u1100-\u11ff\u1780-\u17ff\uac00-\ud7af]")
 """Letters of Greek, Hebrew, Arabic, Korean and the scripts of India and South-East Asia."""
-_NO_LETTERS = lazy_pattern(r"[\W_]+")
+_LETTERS = lazy_pattern(r"[^\W_]+")
 _PART = lazy_pattern(r"[,:，、：]")
 _FIRST = lazy_pattern(r"\W*(?:(?:please|kindly|now|can|could|would|will|you) )*([^\W\d_]+)", re.IGNORECASE)
 _CALLING = word_set("to_call")
@@ -249,7 +249,7 @@ def is_stuck(text: str, task: str) -> bool:
 
 def squeezed(text: str) -> str:
     """Return the words of a text in small letters, each between blanks."""
-    return _NO_LETTERS.sub(" ", f" {text.lower()} ")
+    return " ".join(("", *_LETTERS.findall(text.lower()), ""))
 
 
 def beginnings_in(tools: Mapping[str, str]) -> frozenset[str]:
