@@ -9,7 +9,7 @@ from math import inf
 from threading import Lock
 from typing import TYPE_CHECKING, Any, Concatenate, Literal, ParamSpec, TypeAlias, TypeVar
 
-from attrs import evolve, field, frozen
+from attrs import Factory, evolve, field, frozen
 from returns.maybe import Maybe, Nothing
 from returns.result import Result
 
@@ -222,6 +222,24 @@ class CompactionSettings(Value):
     function: CompactionFunction | None = None
 
 
+def order_in(task: str) -> str:
+    """Return a task as an order, each word of which policies read.
+
+    Of a long task these are its ends, since what is between them is data.
+    """
+    if len(task) <= 2 * _LONGEST_END:
+        return task
+    return f"{task[:_LONGEST_END]}\n\n{task[-_LONGEST_END:]}"
+
+
+def _asked_by(given: KernelInput) -> str:
+    return given.user_task or given.task
+
+
+def _to_do_by(given: KernelInput) -> str:
+    return order_in(given.part or given.asked)
+
+
 @frozen(eq=False, repr=False)
 class KernelInput(Value):
     """The input of a kernel run.
@@ -277,26 +295,8 @@ class KernelInput(Value):
     answer_form: AnswerForm | None = None
     parts: tuple[Content, ...] = ()
 
-    asked: str = field(init=False, eq=False, repr=False)
-    to_do: str = field(init=False, eq=False, repr=False)
-
-    @asked.default
-    def _asked(self) -> str:
-        return self.user_task or self.task
-
-    @to_do.default
-    def _to_do(self) -> str:
-        return order_in(self.part or self.asked)
-
-
-def order_in(task: str) -> str:
-    """Return a task as an order, each word of which policies read.
-
-    Of a long task these are its ends, since what is between them is data.
-    """
-    if len(task) <= 2 * _LONGEST_END:
-        return task
-    return f"{task[:_LONGEST_END]}\n\n{task[-_LONGEST_END:]}"
+    asked: str = field(init=False, eq=False, repr=False, default=Factory(_asked_by, takes_self=True))
+    to_do: str = field(init=False, eq=False, repr=False, default=Factory(_to_do_by, takes_self=True))
 
 
 @frozen(eq=False, repr=False)
