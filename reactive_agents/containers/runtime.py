@@ -24,6 +24,7 @@ from reactive_agents.core.config import AnonymousMemory, MemoryTier
 from reactive_agents.core.errors import InvalidConfig
 from reactive_agents.core.redaction import SHORTEST_SECRET
 from reactive_agents.core.settings import RunSettings
+from reactive_agents.core.values import replaced
 from reactive_agents.ports import Embedder, Guardrail
 
 ExtraLayers: TypeAlias = Mapping[
@@ -125,7 +126,7 @@ class RuntimeContainer(Layer):
         extra_layers: ExtraLayers = EMPTY,
     ) -> None:
         super().__init__()
-        self.settings: Provider[RunSettings] = Object(settings or RunSettings())
+        self.settings: Provider[RunSettings] = Object(replaced(settings or RunSettings()))  # read faster
         self.model_config: Provider[config.ModelConfig] = Object(model_config or config.ModelConfig())
         self.tool_settings: Provider[layers.ToolSettings] = Object(tool_settings or layers.ToolSettings())
         if not isinstance(extra_layers, Mapping):

@@ -97,7 +97,7 @@ class ExecutionEngine:
     def __init__(
         self, settings: RunSettings, ports: EnginePorts, running: RunningTasks | None = None
     ) -> None:
-        self.settings = replaced(settings)  # a copy is read faster
+        self.settings = settings
         self.ports = ports
         self._progress = ClosingProgress()
         self._running = running or RunningTasks()
