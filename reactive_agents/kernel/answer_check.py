@@ -623,7 +623,7 @@ def _told_about(seen: Seen) -> str:
 
 def _is_about(text: str, shown: str) -> bool:
     """Return whether a text shares a telling word or a number with what was shown."""
-    return not telling_words(text).isdisjoint(telling_words(shown))
+    return not telling_words(text).isdisjoint(SHORT_WORD.findall(shown.lower()))
 
 
 def unmade_call(
