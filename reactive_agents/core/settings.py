@@ -182,7 +182,7 @@ class RunSettings(Value):
 
     @computed
     def needs(self) -> ToolNeeds:
-        """What the runs need of their tools."""
+        """The needs of the runs of their tools."""
         return ToolNeeds(self.required_tools)
 
     @computed

@@ -146,7 +146,7 @@ MOST_WAITS = 12
 
 
 async def count_left_out(services: EngineServices) -> Result[None, errors.RuntimeErrors]:
-    """Count the recorded calls that an ending run may leave out, and has not made again.
+    """Count the recorded calls that an ending run leaves out, if it may.
 
     It may where its changes were accepted, and after its cancellation.
     """
