@@ -640,9 +640,11 @@ class RunJournal:
             return recorded.map(lambda result: evolve(result, call_id=made.call.id)), True
         if self.record is None:
             raise ReplayEnded(self.run_id, key)
-        if self.run.order == "stop":
-            await self._stop_at_end()
         intent, outcome = self.entries.get(key), None
+        if self.run.order == "stop":
+            if intent is not None:
+                made.begin()
+            await self._stop_at_end()
         if intent is not None:
             edited: Any = data_of(intent).get("edited")
             outcome = await self._outcome_in_doubt(key, evolve(made, edited=edited))
@@ -1140,6 +1142,7 @@ class RecordedCall:
 
     Attributes:
         execute: makes the call, in a scope and with an approver.
+        begin: notes that it was running when its process ended.
         repeatable: whether it may be repeated with the same idempotency key.
         resumable: whether it only begins durable runs, which resume.
         probe: returns whether the call with an idempotency key was done, and its result; ``None`` if unknown.
@@ -1150,6 +1153,7 @@ class RecordedCall:
     scope: ToolScope
     approver: Approver | None
     execute: Callable[[ToolScope, Approver | None], Awaitable[Result[ToolResult, errors.ToolErrors]]]
+    begin: Callable[[], None]
     needs_approval: bool
     repeatable: bool
     resumable: bool

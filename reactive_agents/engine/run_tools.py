@@ -85,13 +85,13 @@ class RunTools:
         events.publish(ToolCallStarted, call.name, call.id, call.arguments)
         making = partial(self._services.run_context, tool_call_id=call.id, tool_name=call.name, retry=failed)
         scope = replaced(scope, run_context=making, report=report, known_texts=tuple(handle.known_texts))
-        noting = None if approver is None else _NotingApprover(approver, call)
+        under_way = _CallUnderWay(call, approver)
         try:
-            executed = await self._execute(call, scope, noting)
+            executed = await self._execute(under_way, scope)
         except BaseException:
             tool = next((each for each in self.definitions() if each.name == call.name), None)
-            made, waits = (call, False) if noting is None else (noting.call, noting.is_asking)
-            handle.interrupted_calls[scope.call_key] = made, not waits and may_have_acted(tool)
+            is_in_doubt = under_way.has_begun and may_have_acted(tool)
+            handle.interrupted_calls[scope.call_key] = under_way.call, is_in_doubt
             raise
         finally:
             if report is not None:
@@ -111,10 +111,10 @@ class RunTools:
         return executed
 
     async def _execute(
-        self, call: ToolCall, scope: ToolScope, approver: Approver | None
+        self, under_way: _CallUnderWay, scope: ToolScope
     ) -> Result[ToolResult, errors.ToolErrors]:
-        account = self._services.llm.account
-        executed, recorded = await self._recorded(call, scope, approver, account.count_calls(1))
+        call, account = under_way.call, self._services.llm.account
+        executed, recorded = await self._recorded(under_way, scope, account.count_calls(1))
         if recorded:
             self._services.events.replayed_calls.add(call.id)
         if isinstance(executed, Success):
@@ -178,16 +178,17 @@ class RunTools:
         return evolve(hidden, error=told) if fails else evolve(hidden, result=told)
 
     async def _recorded(
-        self, call: ToolCall, scope: ToolScope, approver: Approver | None, passed: str
+        self, under_way: _CallUnderWay, scope: ToolScope, passed: str
     ) -> tuple[Result[ToolResult, errors.ToolErrors], bool]:
         """Return the outcome of a call, and whether it was recorded before.
 
         Args:
             passed: the limit of tool calls that a call which was not recorded would pass; empty for none.
         """
+        call, approver = under_way.call, under_way.approver
         journal = self._services.journal
         if journal is None:
-            return await self._executed(passed, call, scope, approver), False
+            return await self._executed(passed, under_way, scope, approver), False
         from reactive_agents.engine.run_journal import RecordedCall
 
         needs_approval, repeatable, resumable = scope.needs_approval, False, False
@@ -202,7 +203,8 @@ class RunTools:
                 call,
                 scope,
                 approver,
-                partial(self._executed, passed, call),
+                partial(self._executed, passed, under_way),
+                under_way.begin,
                 needs_approval=needs_approval,
                 repeatable=repeatable,
                 resumable=resumable,
@@ -217,10 +219,12 @@ class RunTools:
         return await content.take_result(result)
 
     async def _executed(
-        self, passed: str, call: ToolCall, scope: ToolScope, approver: Approver | None
+        self, passed: str, under_way: _CallUnderWay, scope: ToolScope, approver: Approver | None
     ) -> Result[ToolResult, errors.ToolErrors]:
         if passed:
             return Failure(errors.BudgetUnavailable(passed, ""))
+        call = under_way.call
+        under_way.begin()
         caller = CALLER.get()
         before = 0 if caller is None else len(caller.unfinished)
         outcome = await attempt_foreign(self._tools.execute, ToolResult, call, scope, approver)
@@ -287,24 +291,34 @@ def _late_failure(
     return Success(ToolResult(call.id, call.name, error=told, origin="in_doubt"))
 
 
-class _NotingApprover:
-    """Implements ``Approver``; ``call`` is the call as it is let run.
+class _CallUnderWay:
+    """A call as it is let run. Implements ``Approver``.
 
     Attributes:
-        is_asking: whether there is no decision yet.
+        has_begun: whether it may be running: it began, and nobody is being asked about it.
     """
 
-    def __init__(self, approver: Approver, call: ToolCall) -> None:
+    def __init__(self, call: ToolCall, asked: Approver | None) -> None:
         self.call = call
-        self.is_asking = False
-        self._approver = approver
+        self.has_begun = False
+        self._asked = asked
+
+    @property
+    def approver(self) -> Approver | None:
+        """What notes the decision of the approver; ``None`` without one."""
+        return None if self._asked is None else self
+
+    def begin(self) -> None:
+        """Note that the call runs, or was running when its process ended."""
+        self.has_begun = True
 
     @effect
     async def decide(self, request: ApprovalRequest) -> Result[ApprovalDecision, errors.ServiceFailed]:
         """Return the decision of the other approver."""
-        self.is_asking = True
-        decided = await attempt(self._approver.decide(request))
-        self.is_asking = False
+        assert self._asked is not None, "there is an approver"
+        self.has_begun = False
+        decided = await attempt(self._asked.decide(request))
+        self.has_begun = True
         if isinstance(decided, Success) and (edited := decided.unwrap().arguments) is not None:
             self.call = self.call.edited(edited)
         return decided

@@ -92,6 +92,17 @@ def agent(path: Path, llm: ScriptedLLM, *tools: Any, recover: bool = False, **op
     return described.with_durability(path, recover=recover).build()
 
 
+def paying(work: Work) -> Any:
+    """Return a tool that has an effect each time it is called."""
+
+    @tool(risk="high")
+    async def pay(number: int) -> str:
+        """Pay an invoice."""
+        return await work.step(number)
+
+    return pay
+
+
 async def interrupt(one: ReactiveAgent, begun: anyio.Event, run_id: str = "r1") -> None:
     async with anyio.create_task_group() as group:
         group.start_soon(lambda: one.run("Do it.", run_id=run_id))
@@ -401,6 +412,34 @@ async def test_a_queued_run_that_is_stopped_asks_no_model(tmp_path: Path) -> Non
     result = await one.runs.wait(later)
     assert (result.status, llm.requests) == ("partial", [])
     assert result.reason == "The run was stopped: nobody is here. Missing: a final answer."
+
+
+async def test_a_call_under_way_when_its_process_ended_is_in_doubt_when_its_run_is_stopped(
+    tmp_path: Path,
+) -> None:
+    work = Work()
+    one = agent(tmp_path / "r.db", ScriptedLLM(call("pay", number=1)), paying(work))
+    await interrupt(one, work.begun)
+    await one.runs.stop("r1", "it is late")
+    result = await one.runs.resume("r1")
+    assert result.metadata.terminated_by == "stopped"
+    assert [(each.type, each.is_declined_or_in_doubt) for each in result.steps] == [
+        ("action", False),
+        ("observation", True),
+    ]
+
+
+async def test_a_call_that_its_process_had_not_begun_is_not_in_doubt_when_its_run_is_stopped(
+    tmp_path: Path,
+) -> None:
+    work, path = Work(), tmp_path / "r.db"
+    one = agent(path, ScriptedLLM(call("pay", number=1)), paying(work))
+    await interrupt(one, work.begun)
+    with sqlite_file(path) as file:  # as if the process had ended when it had recorded the answer
+        file.execute("DELETE FROM run_entries WHERE kind = 'intent'")
+    await one.runs.stop("r1", "it is late")
+    result = await one.runs.resume("r1")
+    assert [each.type for each in result.steps] == ["action"]
 
 
 async def test_an_interrupted_run_is_cancelled_at_once(tmp_path: Path) -> None:
