@@ -15,7 +15,7 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
 from contextlib import asynccontextmanager
 from datetime import datetime
 from functools import partial
@@ -119,6 +119,12 @@ FIRST_WAIT_S, LONGEST_WAIT_S = 0.02, 0.5
 def _as_numbers(place: str) -> list[int]:
     """Return what orders the names of calls as the function made them."""
     return [*map(int, re.findall(r"\d+", place))]
+
+
+def _runs_in(entry: RunEntry) -> list[RunId]:
+    """Return the sub-runs that the entry of a call names."""
+    body = cast(dict[str, Any], data_of(entry))
+    return [*body.get("runs", ()), *(each["run_id"] for each in body.get("sub_runs", ()))]
 
 
 def order_note(order: RunOrder, by: str, reason: str, now: datetime) -> RunEntry:
@@ -544,6 +550,11 @@ class RunJournal:
         body = outcome_data(answer, "answer", ModelResponse, errors.LLMErrors)
         await self.keep(key, "model", {"asked": fingerprint(request), **body}, later=True)
 
+    @property
+    def leaves_calls_out(self) -> bool:
+        """Whether recorded calls may not be made again, such as those within a call in doubt."""
+        return self.entries.may_be_left_out or bool(self._handled)
+
     def count_service(self, key: str, body: JsonObject) -> None:
         """Count the usage of a call of a service that is not made again."""
         if self.account is not None:
@@ -585,9 +596,8 @@ class RunJournal:
     async def _count_sub_runs(self, account: UsageAccount, record: RunRecord, place: object) -> None:
         """Count the sub-runs in the record that no result of a call has."""
         known = {*self.reached}
-        for entry in self.entries.results():
-            body = cast(dict[str, Any], data_of(entry))
-            known.update(body.get("runs", ()), (each["run_id"] for each in body.get("sub_runs", ())))
+        for entry in (*self.entries.results(), *self.entries.left()):
+            known.update(_runs_in(entry))
         every = RunFilter(parent=self.run_id, children=True, limit=_ALL_RUNS)
         runs = await ask_record(record, RunRecord.runs, tuple, every)
         for run in runs.value_or(()):
@@ -784,14 +794,19 @@ class RunJournal:
                 sub_runs += ended_runs(run, self.run_id, run.agent_id)
         if "sub_runs" in body:
             sub_runs += decoded(body["sub_runs"], tuple[SubRun, ...])
-        own = [each.metadata for each in sub_runs if each.parent_run_id == self.run_id]
-        if self.account is not None and not is_shared and not body.get("result", {}).get("usage"):
-            for figures in own:
-                self.account.add(figures.models)
+        own = {each.run_id: each.metadata for each in sub_runs if each.parent_run_id == self.run_id}
+        self.reached |= dict.fromkeys(own)
+        if self.account is not None and not is_shared:
+            unpaid: Collection[RunId] = own
+            if own and body.get("result", {}).get("usage"):  # which is without what its approval rule asked
+                services = (each for each in self.entries.values() if each.kind == "service")
+                unpaid = {run_id for each in services for run_id in _runs_in(each)}
+            for run_id, figures in own.items():
+                self.account.add(figures.models if run_id in unpaid else ())
         caller = CALLER.get()
         if caller is None:
             return
-        caller.account.count_calls(sum(figures.tool_calls for figures in own))
+        caller.account.count_calls(sum(figures.tool_calls for figures in own.values()))
         recorded = body.get("spent", {}).items()
         spent = {place: decoded(parts, tuple[RunUsage, ...]) for place, parts in recorded}
         caller.take_in(sub_runs, spent)

@@ -148,11 +148,11 @@ MOST_WAITS = 12
 async def count_left_out(services: EngineServices) -> Result[None, errors.RuntimeErrors]:
     """Count the recorded calls that an ending run leaves out, if it may.
 
-    It may where its changes were accepted, and after its cancellation.
+    It may where its changes were accepted, where a call was in doubt, and after its cancellation.
     """
     journal = services.journal
     if journal is not None and (
-        journal.entries.may_be_left_out or isinstance(services.handle.context.error, errors.RunCancelled)
+        journal.leaves_calls_out or isinstance(services.handle.context.error, errors.RunCancelled)
     ):
         await journal.count_rest(place_of_records(services.ports))
     return DONE

@@ -25,7 +25,16 @@ from dependency_injector.providers import Object
 from returns.maybe import Some
 from returns.result import Failure, Result, Success
 
-from reactive_agents import AgentError, ReactiveAgent, ReactiveAgents, RunContext, agent_tool, handoff, tool
+from reactive_agents import (
+    AgentError,
+    FunctionCheck,
+    ReactiveAgent,
+    ReactiveAgents,
+    RunContext,
+    agent_tool,
+    handoff,
+    tool,
+)
 from reactive_agents.adapters import run_record, sqlite
 from reactive_agents.adapters.run_record import SqliteRunRecord
 from reactive_agents.adapters.system import SystemClock
@@ -1951,6 +1960,88 @@ async def test_a_run_that_a_validator_began_is_counted_once_over_a_restart(tmp_p
     assert [each.output for each in resumed.sub_runs] == ["It is fine."]
     assert resumed.metadata.model_calls == 2
     assert (await one.runs.replay("r1")).difference == ""
+
+
+@pytest.mark.parametrize("by", ["a rule", "a guardrail"])
+@pytest.mark.parametrize("goes_on", [False, True])
+async def test_an_agent_that_a_service_asked_is_counted_once_when_its_run_is_cancelled(
+    tmp_path: Path, by: str, *, goes_on: bool
+) -> None:
+    judge = (
+        ReactiveAgents.create().with_name("judge").with_llm(ScriptedLLM(say("No.", cost_usd=0.25))).build()
+    )
+
+    async def judged(given: Any) -> Any:
+        await judge.run(f"Is it unusual? {given}")
+        return False if by == "a rule" else []
+
+    def described(bank: Bank, *turns: Any) -> ReactiveAgent:
+        one = ReactiveAgents.create().with_llm(ScriptedLLM(*turns)).with_reasoning()
+        if by == "a rule":
+            rule = tool(requires_approval=judged)(bank.pay)
+            one = one.with_tools(rule).with_approval(lambda request: False)
+        else:
+            check = FunctionCheck(judged, stages=("input",))
+            one = one.with_tools(tool(bank.pay)).with_guardrails(check)
+        return one.with_durability(tmp_path / "r.db", recover=False).build()
+
+    async def unless_failed(one: ReactiveAgent) -> None:
+        with suppress(AgentError):
+            await one.runs.resume("order-1")
+
+    bank = Bank(hangs_at=1)
+    async with anyio.create_task_group() as group:
+        first = described(bank, call("pay", number=1))
+        group.start_soon(lambda: first.run("Pay.", run_id="order-1"))
+        await bank.hanging.wait()
+        group.cancel_scope.cancel()
+    later, record = described(Bank()), HangingRecord(tmp_path / "r.db", "m2<")
+    later.container.memory.record.override(Object(record))
+    async with anyio.create_task_group() as group:
+        if goes_on:
+            group.start_soon(unless_failed, later)
+            await record.hanging.wait()
+        await later.runs.cancel("order-1")
+    with pytest.raises(AgentError) as ended:
+        await later.runs.wait("order-1")
+    assert ended.value.metadata is not None
+    assert (ended.value.metadata.cost_usd, ended.value.metadata.model_calls) == (0.25, 2)
+
+
+@pytest.mark.parametrize(("is_agent", "hangs_at"), [(True, "m2"), (False, "t1="), (False, "m2")])
+async def test_agents_of_a_call_and_of_its_rule_are_counted_once_over_a_restart(
+    tmp_path: Path, hangs_at: str, *, is_agent: bool
+) -> None:
+    """Also if the call is in doubt."""
+
+    def described(*turns: Any) -> ReactiveAgent:
+        judge = ReactiveAgents.create().with_name("judge").with_llm(ScriptedLLM(say("No.", cost_usd=0.25)))
+        payer = ReactiveAgents.create().with_name("payer").with_llm(ScriptedLLM(say("Paid.", cost_usd=1)))
+        one, paying = judge.build(), payer.build()
+
+        async def is_unusual(arguments: dict[str, Any]) -> bool:
+            return (await one.run(f"Is it unusual? {arguments}")).output == "Yes."
+
+        async def pay(task: str) -> str:
+            """Give a task to the payer."""
+            return (await paying.run(task)).output or ""
+
+        made = agent_tool(paying, requires_approval=is_unusual)
+        if not is_agent:
+            made = tool(name="payer", requires_approval=is_unusual)(pay)
+        built = ReactiveAgents.create().with_llm(ScriptedLLM(*turns)).with_reasoning().with_tools(made)
+        return built.with_durability(tmp_path / "r.db", recover=False).build()
+
+    first = described(call("payer", task="Pay."), say("It is paid."))
+    record = HangingRecord(tmp_path / "r.db", hangs_at)
+    first.container.memory.record.override(Object(record))
+    async with anyio.create_task_group() as group:
+        group.start_soon(lambda: first.run("Pay.", run_id="order-1"))
+        await record.hanging.wait()
+        group.cancel_scope.cancel()
+    one = described(*[answer("It is not known whether it was paid.")] * 3)
+    assert (await one.runs.resume("order-1")).metadata.cost_usd == 1.25
+    assert (await one.runs.replay("order-1")).difference == ""
 
 
 async def test_the_model_call_of_a_service_is_counted_and_in_the_run_log_once_over_a_restart(
