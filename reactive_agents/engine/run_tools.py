@@ -225,9 +225,14 @@ class RunTools:
             return Failure(errors.BudgetUnavailable(passed, ""))
         call = under_way.call
         under_way.begin()
-        caller = CALLER.get()
-        before = 0 if caller is None else len(caller.unfinished)
-        outcome = await attempt_foreign(self._tools.execute, ToolResult, call, scope, approver)
+        caller, steps = CALLER.get(), list[ReasoningStep]()  # not those of the calls beside this one
+        above = CALLER.set(None if caller is None else replaced(caller, unfinished=steps))
+        try:
+            outcome = await attempt_foreign(self._tools.execute, ToolResult, call, scope, approver)
+        finally:
+            CALLER.reset(above)
+            if caller is not None:
+                caller.unfinished.extend(steps)
         problem = outcome.problem if isinstance(outcome, BrokenContract) else None
         if isinstance(outcome, Success) and not self._is_built_in:
             problem = problem_within(outcome.unwrap(), ToolResult)
@@ -235,7 +240,6 @@ class RunTools:
             service = type(self._tools).__name__
             return Failure(errors.ToolFailed(call.name, f"The tool service {service} {problem}"))
         if not isinstance(outcome, Success):
-            steps = () if caller is None else caller.unfinished[before:]
             return _late_failure(call, outcome.failure(), steps) if steps else outcome
         result = outcome.unwrap()
         if result.origin == "external":

@@ -230,6 +230,33 @@ async def test_an_agent_that_acted_before_its_time_was_up_is_not_to_be_called_ag
     assert any("Call it again" in each.content for each in result.steps) is not bool(told)
 
 
+@in_virtual_time
+async def test_a_late_call_is_not_said_to_have_done_what_an_agent_did_beside_it() -> None:
+    @tool(risk="medium")
+    async def send(to: str) -> str:
+        """Send a mail."""
+        return "sent"
+
+    @tool(idempotent=True, timeout_s=6)
+    async def look_up(name: str) -> str:
+        """Look up an address."""
+        await anyio.sleep(30)
+        return ""
+
+    model = ScriptedLLM(call("send", to="Ada"), answer("Sent.", delay=30))
+    builder = ReactiveAgents.create().with_name("clerk").with_llm(model).with_reasoning().with_tools(send)
+    clerk = agent_tool(builder.build(), timeout_s=5)
+    together = calls(call("look_up", name="Ada"), call("clerk", task="Mail Ada."))
+    llm = ScriptedLLM(together, forever(answer("Ada has the mail.")))
+    lead = ReactiveAgents.create().with_llm(llm).with_reasoning().with_tools(clerk, look_up).build()
+    result = await lead.run("Look up the address of Ada and have the clerk mail Ada.")
+    told = [each.content for each in result.steps if each.type == "observation"]
+    assert told[:2] == [
+        "The tool 'look_up' did not end within 6 seconds.",
+        "The tool 'clerk' did not end within 5 seconds. Done before it ended, and not to be repeated: send.",
+    ]
+
+
 async def test_an_agent_of_a_durable_run_that_acted_before_its_time_was_up_is_in_doubt(
     tmp_path: Path,
 ) -> None:
