@@ -651,9 +651,9 @@ class RunJournal:
         if self.record is None:
             raise ReplayEnded(self.run_id, key)
         intent, outcome = self.entries.get(key), None
+        if intent is not None:
+            made.note_begun()
         if self.run.order == "stop":
-            if intent is not None:
-                made.begin()
             await self._stop_at_end()
         if intent is not None:
             edited: Any = data_of(intent).get("edited")
@@ -1157,7 +1157,7 @@ class RecordedCall:
 
     Attributes:
         execute: makes the call, in a scope and with an approver.
-        begin: notes that it was running when its process ended.
+        note_begun: notes that a process which has ended had begun it.
         repeatable: whether it may be repeated with the same idempotency key.
         resumable: whether it only begins durable runs, which resume.
         probe: returns whether the call with an idempotency key was done, and its result; ``None`` if unknown.
@@ -1168,7 +1168,7 @@ class RecordedCall:
     scope: ToolScope
     approver: Approver | None
     execute: Callable[[ToolScope, Approver | None], Awaitable[Result[ToolResult, errors.ToolErrors]]]
-    begin: Callable[[], None]
+    note_begun: Callable[[], None]
     needs_approval: bool
     repeatable: bool
     resumable: bool

@@ -204,7 +204,7 @@ class RunTools:
                 scope,
                 approver,
                 partial(self._executed, passed, under_way),
-                under_way.begin,
+                under_way.note_begun,
                 needs_approval=needs_approval,
                 repeatable=repeatable,
                 resumable=resumable,
@@ -224,7 +224,7 @@ class RunTools:
         if passed:
             return Failure(errors.BudgetUnavailable(passed, ""))
         call = under_way.call
-        under_way.begin()
+        under_way.is_running = True
         caller, steps = CALLER.get(), list[ReasoningStep]()  # not those of the calls beside this one
         above = CALLER.set(None if caller is None else replaced(caller, unfinished=steps))
         try:
@@ -299,30 +299,36 @@ class _CallUnderWay:
     """A call as it is let run. Implements ``Approver``.
 
     Attributes:
-        has_begun: whether it may be running: it began, and nobody is being asked about it.
+        is_running: whether it runs, and nobody is being asked about it.
     """
 
     def __init__(self, call: ToolCall, asked: Approver | None) -> None:
         self.call = call
-        self.has_begun = False
+        self.is_running = False
         self._asked = asked
+        self._was_begun = False
 
     @property
     def approver(self) -> Approver | None:
         """What notes the decision of the approver; ``None`` without one."""
         return None if self._asked is None else self
 
-    def begin(self) -> None:
-        """Note that the call runs, or was running when its process ended."""
-        self.has_begun = True
+    @property
+    def has_begun(self) -> bool:
+        """Whether it may have taken effect, here or in a process that has ended."""
+        return self.is_running or self._was_begun
+
+    def note_begun(self) -> None:
+        """Note that a process which has ended had begun the call."""
+        self._was_begun = True
 
     @effect
     async def decide(self, request: ApprovalRequest) -> Result[ApprovalDecision, errors.ServiceFailed]:
         """Return the decision of the other approver."""
         assert self._asked is not None, "there is an approver"
-        self.has_begun = False
+        self.is_running = False
         decided = await attempt(self._asked.decide(request))
-        self.has_begun = True
+        self.is_running = True
         if isinstance(decided, Success) and (edited := decided.unwrap().arguments) is not None:
             self.call = self.call.edited(edited)
         return decided

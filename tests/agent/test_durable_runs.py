@@ -27,6 +27,7 @@ from returns.result import Failure, Result, Success
 
 from reactive_agents import (
     AgentError,
+    AgentResult,
     FunctionCheck,
     ReactiveAgent,
     ReactiveAgents,
@@ -632,6 +633,26 @@ async def test_without_an_approver_nobody_is_asked_about_a_doubt(tmp_path: Path)
     assert bank.numbers == [1]
     with closing(sqlite3.connect(tmp_path / "r.db")) as file:
         assert file.execute("SELECT key FROM run_entries WHERE kind = 'question'").fetchall() == []
+
+
+async def test_a_call_is_still_in_doubt_if_its_run_is_stopped_while_a_person_is_asked(tmp_path: Path) -> None:
+    path, bank, ended = tmp_path / "r.db", Bank(hangs_at=2), list[AgentResult]()
+    options: Any = {"risk": "medium", "description": "Pay a bill."}
+    await interrupted(path, bank, options=options, in_doubt="ask")
+    described = ReactiveAgents.create().with_llm(ScriptedLLM()).with_reasoning()
+    described = described.with_tools(tool(**options)(bank.pay)).with_approval(timeout_s=60)
+    waiting = described.with_durability(path, recover=False, in_doubt="ask").build()
+
+    async def resume() -> None:
+        ended.append(await waiting.runs.resume("order-1"))
+
+    async with anyio.create_task_group() as group:
+        group.start_soon(resume)
+        while not await waiting.runs.questions("order-1"):
+            await anyio.lowlevel.checkpoint()
+        await waiting.runs.stop("order-1")
+    assert ended[0].steps[-1].is_declined_or_in_doubt
+    assert ended[0].steps[-1].content == "Cut off with the run; it may have taken effect."
 
 
 def is_told(path: Path) -> bool:
