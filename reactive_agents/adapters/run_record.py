@@ -66,7 +66,7 @@ from reactive_agents.core.run_record import (
 )
 from reactive_agents.core.tasks import Task
 from reactive_agents.core.texts import shortened
-from reactive_agents.effects import attempt, effect
+from reactive_agents.effects import effect
 from reactive_agents.event_loop import call_later_on_this_loop, call_soon_on_this_loop, spawn_on_this_loop
 from reactive_agents.ports import Clock, OrderHandler
 
@@ -682,7 +682,9 @@ class SqliteRunRecord:
         def work(file: sql.Transaction) -> RunOrder | None:
             return _release(file, run_id, holder, changed, *values)
 
-        await attempt(self.settle(run_id, holder))
+        held = self._leases.get(holder)
+        if held is not None:
+            await held.write()
         self._leases.let_go(holder)
         released = await self._file.write_soon(operation, work, of=run_id, durable=True)
         if isinstance(released, Failure):  # such as on a full disk

@@ -358,6 +358,23 @@ async def test_each_time_of_a_schedule_has_one_run(opened: Open) -> None:
         await record.aclose()
 
 
+async def test_a_run_with_nothing_to_write_is_released_in_one_transaction(
+    opened: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    record, operations = opened(FakeClock()), list[str]()
+    await add(record, queued("a"))
+    begun, write = await claim(record, "a"), record._file.write_soon
+
+    async def noted(operation: str, work: Any, **options: Any) -> Any:
+        operations.append(operation)
+        return await write(operation, work, **options)
+
+    monkeypatch.setattr(record._file, "write_soon", noted)
+    assert (await attempt(record.release(RunId("a"), begun.holder))).unwrap() is None
+    assert operations == ["release"]
+    await record.aclose()
+
+
 def batches_of(monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
     """Return the keys of the entries that each transaction adds from now on, if it adds any."""
     batches: list[list[str]] = []
