@@ -65,7 +65,7 @@ from reactive_agents.core.tasks import (
     TypedResult,
 )
 from reactive_agents.core.tasks import AgentResult as AgentResult
-from reactive_agents.effects import Effect, Settled, effect
+from reactive_agents.effects import BrokenContract, Effect, Settled, attempt_foreign, effect
 from reactive_agents.engine import ExecutionEngine
 from reactive_agents.event_loop import blocked_seconds, cut_off_with_caller, to_the_end
 from reactive_agents.kernel.events import EventReader
@@ -79,7 +79,6 @@ from reactive_agents.ports import (
     EventHandler,
     IdSource,
     RequestDesk,
-    SearchableMemory,
     SessionStore,
 )
 
@@ -601,7 +600,7 @@ class ReactiveAgent(Generic[R, D]):
             AgentError: the agent has no memory, the memory failed, or a value is wrong.
         """
         from reactive_agents.agent.validation import wrong_text, wrong_value  # loaded with the first build
-        from reactive_agents.core.memory import MemoryCandidate
+        from reactive_agents.core.memory import MemoryCandidate, MemoryEntry
 
         wrong = wrong_text("fact", fact, "a text") or wrong_value(
             "importance", importance, float, "a number from 0 to 1", lambda given: 0 <= given <= 1
@@ -609,8 +608,10 @@ class ReactiveAgent(Generic[R, D]):
         if wrong is not None:
             raise AgentError(wrong)
         candidate = MemoryCandidate("semantic", fact, "user", importance=importance)
-        memory = self._memory_for("remember", user)
-        return await value_of(memory.remember(self.agent_id, candidate, user=user))
+        remembered: MemoryEntry = await self._ask_memory(
+            "remember", MemoryEntry, self.agent_id, candidate, user=user
+        )
+        return remembered
 
     async def search_memory(
         self, text: str, *, user: str | None = None, limit: int = 20
@@ -630,21 +631,35 @@ class ReactiveAgent(Generic[R, D]):
         )
         if wrong is not None:
             raise AgentError(wrong)
-        memory = self._memory_for("search", user)
-        return await value_of(memory.search(self.agent_id, text, user=user, limit=limit))
+        found: tuple[MemoryEntry, ...] = await self._ask_memory(
+            "search", tuple, self.agent_id, text, user=user, limit=limit
+        )
+        return found
 
-    def _memory_for(self, method: str, user: str | None) -> SearchableMemory:
-        """Return the memory, which has this method, for a valid user."""
-        if user is not None and wrong_name("user", user) is not None:
-            raise AgentError(errors.InvalidConfig("user", abbreviated(user), "the user of runs"))
-        memory: SearchableMemory | None = self.container.memory.memory().value_or(None)
+    async def _ask_memory(
+        self, method: str, expected: type, *args: object, user: str | None = None, **options: object
+    ) -> Any:
+        """Return what a method of the memory returns, for a valid user.
+
+        Raises:
+            AgentError: there is no memory, it failed, or it does not keep to its contract.
+        """
+        if user is not None:
+            if wrong_name("user", user) is not None:
+                raise AgentError(errors.InvalidConfig("user", abbreviated(user), "the user of runs"))
+            options["user"] = user
+        memory = self.container.memory.memory().value_or(None)
         if memory is None:
             missing = errors.ServiceMissing("memory", "memory.memory", "build the agent with_memory()")
             raise AgentError(missing)
         if not hasattr(memory, method):
             message = f"The memory service {type(memory).__name__} has no method {method}."
             raise AgentError(errors.ServiceFailed(message, "memory", method))
-        return memory
+        outcome = await attempt_foreign(getattr(memory, method), expected, *args, **options)
+        if isinstance(outcome, BrokenContract):
+            message = f"The memory service {type(memory).__name__} {outcome.problem}"
+            raise AgentError(errors.ServiceFailed(message, "memory", method))
+        return value_or_raise(outcome)
 
     async def forget(self, *, user: str) -> int:
         """Delete the sessions, memories and runs of a user; return how many they were.
@@ -671,7 +686,7 @@ class ReactiveAgent(Generic[R, D]):
             return forgotten
         from reactive_agents.core.memory import ForgetUser
 
-        memories: int = await value_of(self._memory_for("forget", user).forget(ForgetUser(user)))
+        memories: int = await self._ask_memory("forget", int, ForgetUser(user))
         return forgotten + memories
 
     async def prune_cost(self, older_than: timedelta) -> int:

@@ -6,10 +6,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from returns.result import Success
 
 from reactive_agents import AgentError, Image, ReactiveAgents, agent_tool
 from reactive_agents.core.errors import ServiceFailed, ServiceMissing
-from reactive_agents.effects import attempt
+from reactive_agents.effects import attempt, effect
 from reactive_agents.testing import InMemoryMemory, ScriptedLLM, answer, call, forever, say
 from tests.support.contents import PNG
 from tests.support.embedders import ToyEmbedder
@@ -183,6 +184,29 @@ async def test_a_memory_that_cannot_forget_is_named() -> None:
     with pytest.raises(AgentError, match="Forgetless has no method forget") as refused:
         await agent.forget(user="ada")
     assert isinstance(refused.value.error, ServiceFailed)
+
+
+async def test_a_memory_that_breaks_its_contract_is_named() -> None:
+    class Broken(InMemoryMemory):
+        def remember(self, *args: object, **options: object) -> Any:
+            raise ValueError("no disk")
+
+        search: Any = len
+
+        @effect
+        async def forget(self, what: object) -> Any:
+            return Success("all")
+
+    agent = builder(ScriptedLLM()).build()
+    agent.container.memory.memory.override(Broken())
+    for asked, problem in (
+        (agent.remember("Ada likes tea."), "raised ValueError: no disk"),
+        (agent.search_memory("tea"), "raised TypeError"),
+        (agent.forget(user="ada"), r"returned Success\(str\), expected int"),
+    ):
+        with pytest.raises(AgentError, match=f"Broken {problem}") as refused:
+            await asked
+        assert isinstance(refused.value.error, ServiceFailed)
 
 
 async def test_a_program_remembers_and_finds_for_a_user() -> None:

@@ -235,6 +235,20 @@ async def test_what_was_not_done_or_said_is_no_success(
             [call("list_bookings", room="5", day="Friday")],
             "Yes, it's available all day.",
         ),
+        ("What do my notes say?", "search_notes", [NOTHING], "Your folder of notes is empty."),
+        ("How many notes are there?", "search_notes", [NOTHING], "There are 0 notes."),
+        (
+            "Was steht am Dienstag an?",
+            "kalender",
+            [call("kalender", tag="Dienstag")],
+            "Am Dienstag ist dein ganzer Tag frei.",
+        ),
+        (
+            "Write a verse about my notes; look at them first.",
+            "search_notes",
+            [NOTHING],
+            "Blank pages wait beneath the lamp, a quiet winter field.",
+        ),
         ("What is the address of Ann Low?", "find_person", [ANNS], "ann.low@x.org"),
         (
             "What is the address of https://shop.example?",

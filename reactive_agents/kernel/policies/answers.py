@@ -29,7 +29,7 @@ from reactive_agents.core.figures import (
 )
 from reactive_agents.core.ids import CallId
 from reactive_agents.core.json import JsonObject
-from reactive_agents.core.languages import alternatives
+from reactive_agents.core.languages import alternatives, word_set
 from reactive_agents.core.messages import AssistantMessage, Message, ToolCall
 from reactive_agents.core.results import DEADLINE, ReasoningStep
 from reactive_agents.core.texts import one_line
@@ -111,6 +111,8 @@ _TOGETHER = lazy_pattern(rf"\b{alternatives('together_with')}\b[^.!?;]*", re.IGN
 """Words before several that one thing may be done for, and the rest of their sentence."""
 _EMPTY = lazy_pattern(r"[\[{][\W_]*")
 """A result that is an empty list or object."""
+_NOTHING_THERE = word_set("nothing_there")
+_ABOVE_ZERO = lazy_pattern(r"[1-9]")
 _ONLY_LEADS = lazy_pattern(r"\W*\w[^\n]*[:：][\s*_]*")
 """A line that is to be followed by the answer."""
 _ONLY_DONE = lazy_pattern(alternatives("only_done"), re.IGNORECASE)
@@ -939,16 +941,19 @@ def unsupported(state: KernelState, context: KernelContext) -> Verdict | None:
 def _found_nothing(text: str, seen: evidence.Seen, state: KernelState, context: KernelContext) -> bool:
     """Return whether a text tells several things although all look-ups found nothing.
 
-    That there is nothing may be the answer to a question of yes or no: "She is fully booked".
+    That there is nothing may be the answer: "Her calendar is free", or "She is fully booked" to a question of
+    yes or no. A task for a text, such as a poem, needs no result.
     """
-    if not seen.results or not all(map(_EMPTY.fullmatch, seen.results)) or denies(text):
+    if not seen.results or not all(map(_EMPTY.fullmatch, seen.results)) or composes(seen.task):
+        return False
+    if denies(text) or not _NOTHING_THERE.isdisjoint(_WORD.findall(text.casefold())):
         return False
     if clauses.REQUEST_MARK.search(seen.task) and not (asks_openly(seen.task) or asks_what(seen.task)):
         return False
     if not all(_looks_up(tool, context) for tool in state.ledger.counted.succeeded):
         return False
     added = clauses.telling_words(text) - clauses.telling_words(seen.everything)
-    return (len(added) > 1 or any(map(_DIGIT.search, added))) and not clauses.QUESTION.search(text)
+    return (len(added) > 1 or any(map(_ABOVE_ZERO.search, added))) and not clauses.QUESTION.search(text)
 
 
 def _tells_of_now(text: str, state: KernelState) -> bool:
