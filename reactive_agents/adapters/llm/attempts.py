@@ -57,6 +57,11 @@ class FailedAttempts:
         """The failure for which the latest model was given up."""
         return self._of_models[-1]
 
+    @property
+    def are_charged(self) -> bool:
+        """Whether any of them may be charged for."""
+        return bool(self._spent)
+
     def before(self, response: ModelResponse) -> ModelResponse:
         """Return the final answer, with the usage of the attempts before it."""
         return evolve(response, refused=self._handed_over()) if self._spent else response

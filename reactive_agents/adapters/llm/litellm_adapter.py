@@ -313,10 +313,10 @@ class LiteLLM:
         try:
             await parameters.begin()
             async for attempt in self._attempts(candidate, request):
-                answer = await self._within_limits(candidate, parameters, ask)
+                answer = await self._within_limits(candidate, parameters, ask, failed_attempts)
                 while isinstance(answer, Failure) and parameters.refused(answer.failure()):
                     failed_attempts.enter(answer.failure())
-                    answer = await self._within_limits(candidate, parameters, ask)
+                    answer = await self._within_limits(candidate, parameters, ask, failed_attempts)
                 parameters.conclude(answer.failure() if isinstance(answer, Failure) else None)
                 if isinstance(answer, Failure):
                     failed_attempts.enter(answer.failure())
@@ -352,7 +352,9 @@ class LiteLLM:
                 asking = True
                 while asking:
                     asking, failed = False, None
-                    admission = await self._admit(candidate, partial.continued(parameters.request))
+                    admission = await self._admit(
+                        candidate, partial.continued(parameters.request), failed_attempts
+                    )
                     asked = partial.continued(parameters.request)
                     async with aclosing(ask_streaming(asked)) as deltas:
                         async for delta in deltas:
@@ -382,16 +384,18 @@ class LiteLLM:
             parameters.go_on(taken=False)
 
     async def _within_limits(
-        self, candidate: _Candidate, parameters: _Parameters, ask: _Ask
+        self, candidate: _Candidate, parameters: _Parameters, ask: _Ask, failed_attempts: FailedAttempts
     ) -> Result[models.ModelResponse, FailedAttempt]:
         """Send a request when the limits of its key allow it."""
-        admission = await self._admit(candidate, parameters.request)
+        admission = await self._admit(candidate, parameters.request, failed_attempts)
         answer = await ask(parameters.request)
         if admission is not None:
             admission.settle(answer.unwrap() if isinstance(answer, Success) else answer.failure())
         return answer
 
-    async def _admit(self, candidate: _Candidate, prepared: PreparedRequest) -> Admission | None:
+    async def _admit(
+        self, candidate: _Candidate, prepared: PreparedRequest, failed_attempts: FailedAttempts
+    ) -> Admission | None:
         """Wait for the limits of the request's key; ``None`` without limits."""
         limit, model = self._config.rate_limit, prepared.model
         if limit is None or not candidate.own:
@@ -399,7 +403,8 @@ class LiteLLM:
         from reactive_agents.adapters.llm.rate_limit import LIMITS, admit
 
         usage = (self._limits or LIMITS).of(self._config, model)
-        return await admit(usage, limit, prepared.request, model, self._clock)
+        is_charged = failed_attempts.are_charged
+        return await admit(usage, limit, prepared.request, model, self._clock, is_charged=is_charged)
 
     def _give_up(self, candidate: _Candidate, failed: FailedAttempt, failed_attempts: FailedAttempts) -> None:
         failed_attempts.give_up(failed)

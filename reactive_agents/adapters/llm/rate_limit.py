@@ -177,9 +177,19 @@ class Admission:
 
 
 async def admit(
-    usage: KeyUsage, limit: RateLimit, request: ModelRequest, model: str, clock: Clock
+    usage: KeyUsage,
+    limit: RateLimit,
+    request: ModelRequest,
+    model: str,
+    clock: Clock,
+    *,
+    is_charged: bool,
 ) -> Admission:
-    """Wait until a request is within the limits of its key, and publish the wait."""
+    """Wait until a request is within the limits of its key, and publish the wait.
+
+    Args:
+        is_charged: whether an earlier attempt of the same model call may be charged for.
+    """
 
     def tell(kind: LimitKind, wait_s: float) -> None:
         publish = PUBLISH.get()
@@ -189,7 +199,8 @@ async def admit(
     try:
         return Admission(usage, await usage.admit(limit, estimated_tokens(request), clock, tell))
     except asyncio.CancelledError as cut_off:
-        cut_off.add_note(NOT_SENT)
+        if not is_charged:
+            cut_off.add_note(NOT_SENT)
         raise
 
 

@@ -21,7 +21,7 @@ from reactive_agents.adapters.llm.rate_limit import (
     _Waiting,
     estimated_tokens,
 )
-from reactive_agents.core.bases import PUBLISH
+from reactive_agents.core.bases import NOT_SENT, PUBLISH
 from reactive_agents.core.config import ModelConfig, RateLimit
 from reactive_agents.core.errors import DecodeError, RateLimited
 from reactive_agents.core.events import ModelCallAbandoned, ModelCallDelayed
@@ -243,6 +243,40 @@ async def test_a_request_that_waits_sends_nothing_and_can_be_cancelled() -> None
     assert (kind, purpose, model, limit) == (ModelCallDelayed, "think", "openai/house-brand", "requests")
     assert 0 < wait_s <= 60
     assert not limits.of(config, "openai/house-brand")._queue
+
+
+@pytest.mark.parametrize("streaming", [False, True])
+@pytest.mark.parametrize(("first", "is_unsent"), [(refusal(503), True), (Answer(choices=False), False)])
+async def test_a_second_attempt_that_waits_was_not_sent_unless_the_first_is_charged(
+    first: Answer, *, is_unsent: bool, streaming: bool
+) -> None:
+    events = list[tuple[Any, ...]]()
+    with OpenAIServer(first) as server:
+        config = ModelConfig(
+            model="openai/house-brand",
+            api_key="k",
+            base_url=server.base_url,
+            rate_limit=RateLimit(requests_per_minute=1),
+        )
+        llm = LiteLLM(config, limits=RateLimits())
+        token = PUBLISH.set(lambda *event: events.append(event))
+
+        async def ask() -> None:
+            if streaming:
+                async for _ in llm.stream(QUESTION):
+                    pass
+            else:
+                await attempt(llm.complete(QUESTION))
+
+        asking = asyncio.ensure_future(ask())
+        while not events:
+            await anyio.lowlevel.checkpoint()
+        asking.cancel()
+        with pytest.raises(asyncio.CancelledError) as cut_off:
+            await asking
+        PUBLISH.reset(token)
+        await llm.aclose()
+    assert (NOT_SENT in getattr(cut_off.value, "__notes__", ())) == is_unsent
 
 
 @in_virtual_time
