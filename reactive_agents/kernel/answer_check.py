@@ -126,9 +126,10 @@ _MARKS = " \n\"'“”„«»「」:："
 _SOME_WORDS = 12
 """Words that announcements seldom have."""
 _LONGEST_ACKNOWLEDGEMENT = 3
+_CALL_TAGS = r"<(?:tool_call|function[=_ ]|tool_code|invoke)|\[TOOL_CALLS\]|<\|(?:tool|python_tag)"
+_BEGINS_CALL = lazy_pattern(rf"\s*(?:{_CALL_TAGS})", re.IGNORECASE)
 _CALL_SIGNS = lazy_pattern(
-    r"<(?:tool_call|function[=_ ]|tool_code|invoke)|\[TOOL_CALLS\]|<\|(?:tool|python_tag)|^functions\.\w+:\d"
-    r"|^[ \t]*Action(?: Input)?[ \t]*:"
+    rf"{_CALL_TAGS}|^functions\.\w+:\d+\s*(?:[<{{]|$)|^[ \t]*Action(?: Input)?[ \t]*:"
     r"|\{\s*[\"'](?P<key>name|tool|tool_name|function|action)[\"']\s*:\s*[\"'](?P<name>[\w.-]+)",
     re.IGNORECASE | re.MULTILINE,
 )
@@ -140,7 +141,6 @@ _PASSING = lazy_pattern(
 )
 """In errors that another try may not meet."""
 _TAG = lazy_pattern(r"</?[\w|]{1,20}>")
-_TAG_BEGINS = frozenset("<[")
 _LONGEST_LABEL = 3
 """Words before a delivered call: "Step 2:", "I call"."""
 NOTHING_SEEN = Seen("")
@@ -646,9 +646,9 @@ def unmade_call(
         spelled: what looks like calls of the offered tools, of :func:`spelled_calls`.
         told: the instructions; a form of the answer stands there.
         delivered: whether the text came with ``final-answer``, where a call is all of it.
-        quotes: whether what begins with a tag there may be of a result.
+        quotes: whether what begins there with the tag of a call may be of a result.
     """
-    is_own = not quotes and text.lstrip()[:1] in _TAG_BEGINS and WORD.search(_TAG.sub("", text))
+    is_own = not quotes and _BEGINS_CALL.match(text) and WORD.search(_TAG.sub("", text))
     if (is_own or not delivered) and (name := _signed(text)) is not None:
         return name
     asked = f"{seen.task}\n{told}"

@@ -312,12 +312,22 @@ def test_a_text_that_needs_no_look_up_is_an_answer_at_once(results: tuple[str, .
         ('<tool_call>{"name": "lookup", "arguments": {}}</tool_call>', "lookup"),
         ('The file holds {"name": "Ada", "arguments": 3}, which is JSON.', None),
         ('{"name": "Ada", "age": 36}', None),
+        ('functions.lookup:0 {"a": 1', ""),
+        ("functions.py:12: it is never used", None),
         ("Just prose (with brackets).", None),
         ("", None),
     ],
 )
 def test_calls_that_nobody_could_read(text: str, name: str | None) -> None:
     assert unmade_call(text) == name
+
+
+@pytest.mark.parametrize(
+    "text",
+    ['[{"action": "start"}, {"action": "stop"}]', '<target name="x"><invoke class="a"/></target>'],
+)
+def test_data_that_is_delivered_is_no_call(text: str) -> None:
+    assert unmade_call(text, delivered=True, quotes=False) is None
 
 
 RESERVE = ToolDefinition(
