@@ -224,6 +224,8 @@ _TRANSPORTS: Mapping[str, str] = {
 
 def read_mcp_servers(path: str | Path) -> Result[tuple[mcp.McpServer, ...], ConfigErrors]:
     """Return the servers of :func:`load_mcp_servers`, or the error."""
+    if (wrong_file := wrong_path("mcp_servers", path)) is not None:
+        return Failure(wrong_file)
     read: Result[Any, ConfigErrors] = read_data(path, cast(Any, dict[str, Json]))
     if isinstance(read, Failure):
         unread = read.failure()

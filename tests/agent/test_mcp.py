@@ -203,6 +203,12 @@ def test_an_mcp_json_that_cannot_be_read_is_named(tmp_path: Path) -> None:
             load_mcp_servers(tmp_path / name)
 
 
+@pytest.mark.parametrize("path", [5, {"mcpServers": {}}])
+def test_what_is_no_path_of_an_mcp_json_is_named(path: Any) -> None:
+    with pytest.raises(AgentError, match=r"^mcp_servers: got .*, expected a path\.$"):
+        load_mcp_servers(path)
+
+
 @pytest.mark.parametrize("path", ["", " "])
 def test_a_path_that_is_empty_is_named_with_its_field(path: str) -> None:
     with pytest.raises(AgentError, match=rf"^mcp_servers: got '{path}', expected a path\.$"):
