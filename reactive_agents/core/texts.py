@@ -144,6 +144,16 @@ def shortened(text: str, most: int) -> str:
     return text if len(text) <= most else text[: most - 1] + "…"
 
 
+def as_sentence(text: str) -> str:
+    """Return the text as a sentence, which others may follow.
+
+    >>> as_sentence("It is cold"), as_sentence("Is it cold? ")
+    ('It is cold.', 'Is it cold?')
+    """
+    text = text.rstrip()
+    return text if text.endswith((".", "!", "?", "…")) else f"{text}."
+
+
 def printable(text: str) -> str:
     """Return the text without the control characters that could steer a terminal.
 

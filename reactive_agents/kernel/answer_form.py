@@ -14,6 +14,7 @@ from returns.result import Failure, Result, Success
 
 from reactive_agents.core import errors
 from reactive_agents.core.json import JsonObject
+from reactive_agents.core.texts import as_sentence
 from reactive_agents.core.tools import FINAL_ANSWER, ToolDefinition
 
 OUTPUT_TYPE = "output_type"
@@ -80,8 +81,8 @@ class AnswerForm:
 def reason_without_form(name: str, problem: str, *, rejected: bool = False) -> str:
     """Return the reason of a run whose answer lacks its form, or was ``rejected``."""
     if rejected:
-        return f"{problem.rstrip('.')}. Missing: an answer that is accepted."
-    return f"The answer could not be made a {name}: {problem.rstrip('.')}. Missing: a {name}."
+        return f"{as_sentence(problem)} Missing: an answer that is accepted."
+    return f"The answer could not be made a {name}: {as_sentence(problem)} Missing: a {name}."
 
 
 def answer_tool(parameters: JsonObject) -> ToolDefinition:

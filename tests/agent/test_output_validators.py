@@ -147,18 +147,23 @@ async def test_plain_text_can_be_validated_too() -> None:
 
 @pytest.mark.parametrize("tools", [True, False])
 @pytest.mark.parametrize("kind", [City, None])
-async def test_a_validator_that_never_accepts_ends_as_partial_with_its_reason(tools: bool, kind: Any) -> None:
+@pytest.mark.parametrize(
+    ("problem", "told"), [("Only Atlantis counts", "Only Atlantis counts."), ("Atlantis?", "Atlantis?")]
+)
+async def test_a_validator_that_never_accepts_ends_as_partial_with_its_reason(
+    tools: bool, kind: Any, problem: str, told: str
+) -> None:
     def never(_: Any) -> None:
-        raise ModelRetry("Only Atlantis counts")
+        raise ModelRetry(problem)
 
     given = answer(ROME) if kind else answer("Rome.")
     turns = (LOOK, forever(given)) if tools else (forever(say('{"name": "Rome", "people": 1}')),)
     built = agent(*turns, validators=[never], kind=kind, tools=tools)
     result = await run(built)
     asked = "\n".join(each.content for each in built.container.models.llm().requests[-1].messages)
-    assert "Only Atlantis counts. " in asked
+    assert f"{told} " in asked
     assert (result.status, result.metadata.terminated_by) == ("partial", "output_validator")
-    assert "Only Atlantis counts. Missing: an answer that is accepted." in result.reason
+    assert f"{told} Missing: an answer that is accepted." in result.reason
     assert result.metadata.model_calls == 3 + tools
 
 

@@ -10,6 +10,7 @@ from attrs import evolve, field, frozen
 
 from reactive_agents.core.errors import ContextOverflow, ModelTimeout, ProviderErrors, may_be_charged
 from reactive_agents.core.models import ModelResponse
+from reactive_agents.core.texts import as_sentence
 from reactive_agents.core.usage import USAGE_RECORDER, RunUsage, by_model
 
 if TYPE_CHECKING:
@@ -75,8 +76,7 @@ class FailedAttempts:
         message = first.message
         if others:
             fallbacks = " ".join(error.message for error in others)
-            first_part = message if message.endswith((".", "!", "?", "…")) else f"{message}."
-            message = f"{first_part} The fallbacks failed too: {fallbacks}"
+            message = f"{as_sentence(message)} The fallbacks failed too: {fallbacks}"
         if self._of_models[0].retry:
             first = next((each for each in others if isinstance(each, ContextOverflow)), first)
         return evolve(first, message=message, refused=self._handed_over())

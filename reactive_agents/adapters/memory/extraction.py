@@ -24,6 +24,7 @@ from reactive_agents.core.memory import MemoryCandidate
 from reactive_agents.core.models import data_request
 from reactive_agents.core.results import ReasoningResult, ReasoningStep
 from reactive_agents.core.tasks import Task
+from reactive_agents.core.texts import as_sentence
 from reactive_agents.core.tools import RESERVED_NAMES
 from reactive_agents.effects import attempt
 from reactive_agents.ports import LLM
@@ -246,7 +247,7 @@ def _looks_like_fact(sentence: str) -> bool:
 def _part(text: str, longest: int = _EPISODE_PART) -> str:
     plain = one_line(text[:_READ_CHARACTERS])
     shown = plain if len(plain) <= longest else plain[: longest - 1].rstrip() + "…"
-    return shown if shown.endswith((".", "!", "?", "…")) else shown + "."
+    return as_sentence(shown)
 
 
 # --- extraction by a model ------------------------------------------------------------------------------

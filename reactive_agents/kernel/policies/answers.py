@@ -32,7 +32,7 @@ from reactive_agents.core.json import JsonObject
 from reactive_agents.core.languages import alternatives, word_set
 from reactive_agents.core.messages import AssistantMessage, Message, ToolCall
 from reactive_agents.core.results import DEADLINE, ReasoningStep
-from reactive_agents.core.texts import one_line
+from reactive_agents.core.texts import as_sentence, one_line
 from reactive_agents.core.tools import TRIED, ToolDefinition
 from reactive_agents.core.values import lazy_pattern
 from reactive_agents.kernel import answer_check, answer_form, clauses, evidence
@@ -1334,4 +1334,4 @@ def _rejection(
     deliver = (
         f"Call {FINAL_ANSWER} again" if context.toolset.permits(FINAL_ANSWER) else "Give the answer again"
     )
-    return Redirect(answer_form.OUTPUT_VALIDATOR, f"{problem.rstrip('. ')}. {deliver}, corrected and whole.")
+    return Redirect(answer_form.OUTPUT_VALIDATOR, f"{as_sentence(problem)} {deliver}, corrected and whole.")
