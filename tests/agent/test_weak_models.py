@@ -243,6 +243,7 @@ async def test_what_was_not_done_or_said_is_no_success(
             [call("kalender", tag="Dienstag")],
             "Am Dienstag ist dein ganzer Tag frei.",
         ),
+        ("What changed in my notes?", "search_notes", [NOTHING], "Your working folder is clean."),
         (
             "Write a verse about my notes; look at them first.",
             "search_notes",
