@@ -72,8 +72,9 @@ def _compared(kind: Any) -> Callable[[object], Any]:
 def replaced(value: _T, **changes: Any) -> _T:
     """Return a copy with some fields changed, without calling ``__init__``.
 
-    For ``attrs.frozen(slots=False)`` classes without validators; converters are not called. CPython before
-    3.13 reads a copy faster than a value that its constructor made, so that a constant is better a copy.
+    For ``attrs.frozen(slots=False)`` classes without validators; converters are not called. What was
+    :class:`computed` is copied as it is, also if it depends on a changed field. CPython before 3.13 reads a
+    copy faster than a value that its constructor made, so that a constant is better a copy.
 
     Raises:
         TypeError: there is no field of that name.
