@@ -552,7 +552,7 @@ class RunJournal:
 
     @property
     def leaves_calls_out(self) -> bool:
-        """Whether recorded calls may not be made again, such as those within a call in doubt."""
+        """Whether recorded calls may be left out, such as those within a call in doubt."""
         return self.entries.may_be_left_out or bool(self._handled)
 
     def count_service(self, key: str, body: JsonObject) -> None:

@@ -310,7 +310,7 @@ class _CallUnderWay:
 
     @property
     def approver(self) -> Approver | None:
-        """What notes the decision of the approver; ``None`` without one."""
+        """The approver that notes the decision; ``None`` without one."""
         return None if self._asked is None else self
 
     @property
