@@ -77,12 +77,6 @@ def lookup(word: str) -> str:
 
 
 @tool
-def find_entry(word: str) -> str | None:
-    """Find the entry of a word in the dictionary."""
-    return None
-
-
-@tool
 def send_mail(to: str, body: str) -> str:
     """Send a mail."""
     return "sent"
@@ -129,7 +123,6 @@ TOOLS: dict[str, Any] = {
     "price": price,
     "inventory": inventory,
     "lookup": lookup,
-    "find_entry": find_entry,
     "send_mail": send_mail,
     "licht": licht,
     "kalender": kalender,
@@ -176,14 +169,6 @@ async def run(task: str, tools: str, *turns: Turn) -> tuple[AgentResult, list[st
             "search_notes",
             NOTHING,
             "It is hunter2.",
-            "unsupported",
-            "found anything",
-        ),
-        (
-            "What does frobnicate mean?",
-            "find_entry",
-            call("find_entry", word="frobnicate"),
-            "It means to adjust the knobs of a device.",
             "unsupported",
             "found anything",
         ),

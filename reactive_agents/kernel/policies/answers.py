@@ -109,8 +109,8 @@ _OBJECT = lazy_pattern(r"\{.*\}", re.DOTALL)
 _DIGIT = lazy_pattern(r"\d")
 _TOGETHER = lazy_pattern(rf"\b{alternatives('together_with')}\b[^.!?;]*", re.IGNORECASE)
 """Words before several that one thing may be done for, and the rest of their sentence."""
-_EMPTY = lazy_pattern(r"(?:[\[{][\W_]*|null)?")
-"""A result that is an empty list, object or text, or nothing."""
+_EMPTY = lazy_pattern(r"[\[{][\W_]*")
+"""A result that is an empty list or object."""
 _NOTHING_THERE = word_set("nothing_there")
 _ABOVE_ZERO = lazy_pattern(r"[1-9]")
 _ONLY_LEADS = lazy_pattern(r"\W*\w[^\n]*[:：][\s*_]*")
