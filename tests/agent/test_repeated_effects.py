@@ -148,6 +148,31 @@ def test_one_that_did_not_end_in_time_may_have_taken_effect_and_is_not_asked_for
     assert shown.startswith("The tool 'book' did not end within 0.05 seconds. It may have taken effect.")
 
 
+@pytest.mark.parametrize(
+    ("does", "is_in_doubt"),
+    [
+        ("Make a payment.", True),
+        ("Gives the money for an order back.", True),
+        ("Do what a step of the job needs.", True),
+        ("Open the gate.", True),
+        ("Give the weather of a city.", False),
+        ("Make sure that a host answers.", False),
+    ],
+)
+def test_a_description_with_a_verb_of_any_act_leaves_the_risk_to_say_what_a_late_call_did(
+    does: str, is_in_doubt: bool
+) -> None:
+    @tool(risk="medium", timeout_s=0.05, description=does)
+    async def act(what: str) -> str:
+        await anyio.sleep_forever()
+        return what
+
+    model = ScriptedLLM(call("act", what="A7"), forever(answer("It is not known.")))
+    result = ReactiveAgents.create().with_llm(model).with_tools(act).build().run_sync("Do it for A7.")
+    seen = [each.metadata for each in result.steps if each.type == "observation" and each.metadata]
+    assert ("in_doubt" in {each.origin for each in seen if each.tool_used == "act"}) == is_in_doubt
+
+
 def test_a_look_up_that_did_not_end_in_time_is_not_in_doubt_whatever_its_risk() -> None:
     @tool(risk="high", timeout_s=0.05)  # as the tools of an MCP server without hints
     async def get_page(name: str) -> str:
