@@ -269,6 +269,8 @@ class Seal:
 
     def entries(self, entries: Iterable[RunEntry]) -> tuple[RunEntry, ...]:
         """Return entries with encrypted bodies."""
+        if self._key is None:
+            return tuple(entries)
         return tuple(evolve(each, body=self.close(each.body)) for each in entries)
 
     def _ready(self) -> tuple[Any, ...]:
@@ -616,7 +618,7 @@ class SqliteRunRecord:
         self, run_id: RunId, holder: str, *entries: RunEntry, durable: bool = False, later: bool = False
     ) -> Result[RunOrder | None, RecordErrors]:
         """Add entries; return an order of another process to the run, if any."""
-        sealed = self._seal.entries(entries) if self._seal.has_key else entries
+        sealed = self._seal.entries(entries)
         held = self._leases.get(holder)
         if held is None:  # this process gave the run up
             return _lease(run_id, await self._held(run_id, holder).append(sealed, durable=durable))

@@ -307,10 +307,10 @@ class KnownNumbers:
             self._reached = sorted({*self._computed, *_rests(numbers, sums), *more})
         if has_between(self._reached, low, high):
             return True
-        if not self._simple:
-            self._simple = sorted({*self._sums, *(a * b for a in numbers for b in numbers)})
-        # to small whole numbers two operations of any kind lead nearly always
-        before = self._simple if value < _HUNDRED and value.is_integer() else self._computed
+        before = self._computed
+        if value < _HUNDRED and value.is_integer():  # two operations of any kind lead there nearly always
+            products = (a * b for a in numbers for b in numbers)
+            before = self._simple = self._simple or sorted({*self._sums, *products})
         return any(
             has_between(before, *sorted(ends))
             for each in numbers

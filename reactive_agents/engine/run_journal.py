@@ -18,7 +18,7 @@ from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
 from contextlib import asynccontextmanager
 from datetime import datetime
-from functools import partial
+from functools import cached_property, partial
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar, cast
 
@@ -186,6 +186,12 @@ class RecordedEntries(dict[str, RunEntry]):
                 for index, character in enumerate(each.key):
                     if character == "/":
                         self.within.setdefault(each.key[: index + 1], []).append(each)
+
+    @cached_property
+    def runs_of_services(self) -> frozenset[RunId]:
+        """The sub-runs that calls of services began, such as an approval rule."""
+        services = (each for each in self.values() if each.kind == "service")
+        return frozenset(run_id for each in services for run_id in _runs_in(each))
 
     def is_shared(self, entry: RunEntry) -> bool:
         """Return whether an entry belongs to the run that this one was forked from.
@@ -799,8 +805,7 @@ class RunJournal:
         if self.account is not None and not is_shared:
             unpaid: Collection[RunId] = own
             if own and body.get("result", {}).get("usage"):  # which is without what its approval rule asked
-                services = (each for each in self.entries.values() if each.kind == "service")
-                unpaid = {run_id for each in services for run_id in _runs_in(each)}
+                unpaid = self.entries.runs_of_services
             for run_id, figures in own.items():
                 self.account.add(figures.models if run_id in unpaid else ())
         caller = CALLER.get()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Awaitable, Generator, Iterable
+from contextlib import suppress
 from functools import partial
 from math import isnan
 from threading import Lock
@@ -36,7 +37,12 @@ from reactive_agents.engine.requests import request_reply
 from reactive_agents.engine.services import EngineServices
 from reactive_agents.event_loop import CallSoon
 from reactive_agents.kernel import RunEvents
-from reactive_agents.kernel.service_calls import definitions_of, is_built_in, problem_within
+from reactive_agents.kernel.service_calls import (
+    BrokenServiceError,
+    definitions_of,
+    is_built_in,
+    problem_within,
+)
 from reactive_agents.kernel.tool_execution import may_have_acted
 from reactive_agents.ports import Approver, ToolService
 
@@ -60,13 +66,12 @@ class RunTools:
 
     def __init__(self, tools: ToolService, services: EngineServices) -> None:
         self._tools = tools
-        self._is_built_in = is_built_in(tools)
         self._services = services
         self._guarded = bool(services.ports.guardrail)
 
     def definitions(self) -> tuple[ToolDefinition, ...]:
         """Return the definitions of the other service."""
-        return self._tools.definitions() if self._is_built_in else definitions_of(self._tools)
+        return definitions_of(self._tools)
 
     def has_recorded(self, name: str) -> bool:
         """Return whether another version of the agent made the next call of this tool."""
@@ -89,7 +94,9 @@ class RunTools:
         try:
             executed = await self._execute(under_way, scope)
         except BaseException:
-            tool = next((each for each in self.definitions() if each.name == call.name), None)
+            tool = None
+            with suppress(BrokenServiceError):  # what cut the call off goes on
+                tool = next((each for each in self.definitions() if each.name == call.name), None)
             is_in_doubt = under_way.has_begun and may_have_acted(tool)
             handle.interrupted_calls[scope.call_key] = under_way.call, is_in_doubt
             raise
@@ -234,7 +241,7 @@ class RunTools:
             if caller is not None:
                 caller.unfinished.extend(steps)
         problem = outcome.problem if isinstance(outcome, BrokenContract) else None
-        if isinstance(outcome, Success) and not self._is_built_in:
+        if isinstance(outcome, Success) and not is_built_in(self._tools):
             problem = problem_within(outcome.unwrap(), ToolResult)
         if isinstance(outcome, BrokenContract) or problem is not None:
             service = type(self._tools).__name__

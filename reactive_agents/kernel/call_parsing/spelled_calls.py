@@ -74,24 +74,24 @@ def spelled_calls(text: str, definitions: Iterable[ToolDefinition]) -> tuple[Spe
     data. Needs only one scan if the text has no brace and no name of a tool.
     """
     tools = _prepared(SameObjects(definitions))
-    if tools.sign.search(text) is None:
+    sign = tools.sign.search(text)
+    if sign is None:
         return ()
-    found: list[SpelledCall] = []
-    reader, position = JsonReader(), 0
+    found, reader = list[SpelledCall](), JsonReader()
     for _ in range(_MOST_SIGNS):
-        sign = tools.sign.search(text, position)
-        if sign is None:
-            break
         position = sign.end()
         if sign["name"] is None:
             calls, position = _objects(reader, text, sign.start(), tools)
             found.extend(calls)
-            continue
-        tool = tools.by_name[squash(sign["name"])]
-        end = _behind_name(text, sign, tool)
-        if end is not None:
-            found.append(SpelledCall(tool.name, True, frozenset(), sign.start(), end))
-            position = end
+        else:
+            tool = tools.by_name[squash(sign["name"])]
+            end = _behind_name(text, sign, tool)
+            if end is not None:
+                found.append(SpelledCall(tool.name, True, frozenset(), sign.start(), end))
+                position = end
+        sign = tools.sign.search(text, position)
+        if sign is None:
+            break
     return tuple(found)
 
 
