@@ -17,7 +17,13 @@ from reactive_agents.core import models
 from reactive_agents.core.codec import from_json
 from reactive_agents.core.errors import MalformedResponse
 from reactive_agents.core.ids import CallId
-from reactive_agents.core.json import JsonObject, SurrogateFilter, json_without_surrogates, without_surrogates
+from reactive_agents.core.json import (
+    Json,
+    JsonObject,
+    SurrogateFilter,
+    json_without_surrogates,
+    without_surrogates,
+)
 from reactive_agents.core.message_formats import messages_to_openai
 from reactive_agents.core.messages import AssistantMessage, Message, ToolCall
 from reactive_agents.core.model_settings import NO_SETTINGS, TOOL_CHOICES, UNSET, ModelSettings
@@ -39,7 +45,7 @@ def chat_arguments(
         parts_in_results: whether the provider accepts images and documents in tool results.
     """
     messages = messages_to_openai(request.messages, parts_in_results=parts_in_results)
-    arguments: JsonObject = {"messages": list(messages)}
+    arguments: JsonObject = {"messages": _joined(messages)}
     if request.tools:
         arguments["tools"] = [_tool(tool) for tool in request.tools]
         if request.parallel_tool_calls is not None:
@@ -56,6 +62,23 @@ def chat_arguments(
         elif json_supported and any("json" in each.content.lower() for each in request.messages):
             arguments["response_format"] = {"type": "json_object"}
     return arguments if request.settings is NO_SETTINGS else {**arguments, **_further(request.settings)}
+
+
+def _joined(messages: Sequence[JsonObject]) -> list[Json]:
+    """Join a text of the model with its next message, after a rejected answer.
+
+    The chat templates of several open models refuse two messages of the assistant in a row.
+    """
+    joined: list[Json] = []
+    before: JsonObject = {}
+    for message in messages:
+        if message["role"] == before.get("role") == "assistant" and "tool_calls" not in before:
+            texts = [text for each in (before, message) if (text := each["content"])]
+            message = {**message, "content": "\n\n".join(map(str, texts))}
+            joined.pop()
+        joined.append(message)
+        before = message
+    return joined
 
 
 def _further(settings: ModelSettings) -> JsonObject:

@@ -138,13 +138,14 @@ async def test_halves_of_surrogate_pairs_are_joined_or_replaced() -> None:
         SystemMessage("one \ud800"),
         UserMessage("two \ude42"),
         AssistantMessage("three \ud83d\ude42"),
+        UserMessage("and"),
         AssistantMessage("four \ud83d", (call,)),
         ToolMessage(CallId("x"), "add", "five \udfff"),
     )
     sent_messages = (await sent(ModelRequest(messages)))["messages"]
-    contents = ["one \ufffd", "two \ufffd", "three 🙂", "four \ufffd", "five \ufffd"]
+    contents = ["one \ufffd", "two \ufffd", "three 🙂", "and", "four \ufffd", "five \ufffd"]
     assert [message["content"] for message in sent_messages] == contents
-    arguments = sent_messages[3]["tool_calls"][0]["function"]["arguments"]
+    arguments = sent_messages[4]["tool_calls"][0]["function"]["arguments"]
     assert json.loads(arguments) == {"a": "\ufffd", "🙂": "🙂"}
 
 
@@ -160,3 +161,49 @@ async def test_what_cannot_be_written_is_rejected_at_once(key: str, description:
     assert isinstance(error, RequestRejected)
     assert "The request to openai/gpt-4o-mini holds characters that cannot be sent: " in error.message
     assert server.requests == []
+
+
+async def test_no_two_messages_of_the_model_follow_one_another() -> None:
+    call = ToolCall(CallId("x"), "add", {"a": 1})
+    messages: tuple[Message, ...] = (
+        UserMessage("Add one to 1."),
+        AssistantMessage("I will add."),  # rejected, as the next one
+        AssistantMessage(""),
+        AssistantMessage("Let me add now.", (call,)),
+        ToolMessage(CallId("x"), "add", "2"),
+        AssistantMessage("So it is"),
+        AssistantMessage("Two."),
+        UserMessage("Say it in a sentence."),
+    )
+    told = (await sent(ModelRequest(messages, tools=(ADD,))))["messages"]
+    assert [message["role"] for message in told] == [
+        "user",
+        "assistant",
+        "tool",
+        "assistant",
+        "user",
+    ]
+    _, calling, result, answering, _ = told
+    assert calling["content"] == "I will add.\n\nLet me add now."
+    assert [each["id"] for each in calling["tool_calls"]] == ["x"] == [result["tool_call_id"]]
+    assert answering == {"role": "assistant", "content": "So it is\n\nTwo."}
+
+
+async def test_two_turns_of_calls_stay_apart() -> None:
+    first, second = (ToolCall(CallId(each), "add", {"a": 1}) for each in "xy")
+    messages: tuple[Message, ...] = (
+        UserMessage("Add."),
+        AssistantMessage("", (first,)),
+        ToolMessage(CallId("x"), "add", "2"),
+        AssistantMessage("", (second,)),
+        ToolMessage(CallId("y"), "add", "2"),
+    )
+    told = (await sent(ModelRequest(messages, tools=(ADD,))))["messages"]
+    assert [message["role"] for message in told] == [
+        "user",
+        "assistant",
+        "tool",
+        "assistant",
+        "tool",
+    ]
+    assert [each.get("content") for each in told[1::2]] == [None, None]
