@@ -6,6 +6,7 @@ Used through the codec, which imports it, and cattrs with it, when something is 
 from __future__ import annotations
 
 import base64
+import json
 import math
 import types
 from collections.abc import Callable, Iterator, Mapping
@@ -59,6 +60,7 @@ def build_converter() -> Converter:
     converter.register_structure_hook_func(lambda kind: kind is Json, lambda data, _: _json(data))
     converter.register_unstructure_hook_func(lambda kind: kind is Json, identity)
     converter.register_unstructure_hook_factory(_made_of(frozenset, PersistentSet), _sorted_hook)
+    converter.register_unstructure_hook_factory(lambda kind: kind in (set, frozenset), _any_set_hook)
     converter.register_unstructure_hook_factory(_is_listed, _listing_hook)
     converter.register_unstructure_hook_factory(_made_of(PersistentMap), _mapping_out_hook)
     converter.register_structure_hook_func(_made_of(Literal), _structure_literal)
@@ -200,6 +202,11 @@ def _listing_hook(kind: Any, converter: Converter) -> Callable[[Any], Any]:
 def _sorted_hook(kind: Any, converter: Converter) -> Callable[[Any], Any]:
     item = converter.get_unstructure_hook(get_args(kind)[0])
     return lambda items: sorted(map(item, items))
+
+
+def _any_set_hook(_: Any, converter: Converter) -> Callable[[Any], Any]:
+    """Return a hook that gives sets of any values one order in every process."""
+    return lambda items: sorted(map(converter.unstructure, items), key=json.dumps)
 
 
 def _mapping_out_hook(kind: Any, converter: Converter) -> Callable[[Any], Any]:
