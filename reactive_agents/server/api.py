@@ -452,7 +452,7 @@ async def _events(call: Call) -> Response:
         token, _, number = call.request.headers.get("last-event-id", "").partition(":")
         if token == run.token and number.isdecimal() and len(number) < 10:
             after = int(number)
-            if run.has_ended and after >= run.last:
+            if run.has_ended and after > run.last:  # the run itself, too
                 return Response(status_code=204)  # stops readers that reconnect forever
     held = call.service.uses.held(call.principal, "streams")
     return web.EndedResponse(web.EventStream(_stream(call, run, after)), held.close)
@@ -468,7 +468,7 @@ async def _stream(call: Call, run: runs.Run, after: int) -> AsyncGenerator[bytes
             else:
                 yield web.sse(kept.json(), event=kept.kind, number=f"{run.token}:{kept.number}")
         last = json_bytes(await _run_document(service, run))
-        yield web.sse(last, event="run", number=f"{run.token}:{run.last}")
+        yield web.sse(last, event="run", number=f"{run.token}:{run.last + 1}")
         return
     shown = b""
     with suppress(web.Problem):  # the run was deleted, or a store failed
