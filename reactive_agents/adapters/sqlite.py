@@ -223,6 +223,7 @@ class SqliteFile(Generic[_E]):
         self._error = error
         self._patience_s = patience_s
         self._read_only = read_only
+        self._is_still = False
         self._connection: sqlite3.Connection | None = None
         self._finalizer: weakref.finalize[..., Any] | None = None
         self._opened: tuple[int, int] | None = None
@@ -427,6 +428,8 @@ class SqliteFile(Generic[_E]):
                 "The %s file %r was deleted or replaced while it was in use: what is at its path is used now."
             )
             _log.warning(told, self._store.name, str(self.path))
+        if self._is_still:
+            self._drop()  # it would not see what another process writes
         if self._connection is None:
             self._connection, self._waits = self._connect(), True
             self._opened, self._wal = self._identity(), f"{os.path.realpath(self.path)}-wal"
@@ -486,6 +489,7 @@ class SqliteFile(Generic[_E]):
         if self._in_process:
             return _connection(IN_PROCESS)
         if self._read_only:
+            self._is_still = _is_still(self.path)
             return open_to_read(self.path, timeout_s=0.0)
         self.path.parent.mkdir(0o700, parents=True, exist_ok=True)
         if not self.path.exists():
@@ -716,7 +720,18 @@ def open_to_read(path: DatabasePath, *, timeout_s: float = DEFAULT_PATIENCE_S) -
     Raises:
         sqlite3.Error, ValueError: it is missing or cannot be opened.
     """
-    return _connection(f"{place_of(path).absolute().as_uri()}?mode=ro", timeout_s)
+    place = place_of(path).absolute()
+    return _connection(f"{place.as_uri()}?mode=ro{'&immutable=1' if _is_still(place) else ''}", timeout_s)
+
+
+def _is_still(path: Path) -> bool:
+    """Return whether a file is read as it is, since its log cannot be made and it has none.
+
+    SQLite makes a log even to read, and refuses to where it may not write. What another process writes later
+    is seen by the next connection alone.
+    """
+    real = os.path.realpath(path)
+    return not os.access(os.path.dirname(real), os.W_OK) and not os.path.exists(f"{real}-wal")
 
 
 def _connection(place: str, timeout_s: float = 0.0) -> sqlite3.Connection:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import sys
 from datetime import datetime
@@ -211,8 +212,11 @@ def totals(
             raise typer.BadParameter(f"give the options after {context.invoked_subcommand}.")
         return
     output.value_or_exit(_check_database(path), output.ExitCode.BAD_USAGE)
+    only_read = is_postgres(path) or not os.access(
+        path, os.W_OK
+    )  # otherwise an older file is brought forward
     totals = output.ask_store(
-        lambda: cost_tracker.SqliteCostTracker(path, clock=SystemClock(), read_only=is_postgres(path)),
+        lambda: cost_tracker.SqliteCostTracker(path, clock=SystemClock(), read_only=only_read),
         lambda tracker: tracker.totals(by, since=since),
     )
     if output.is_json():

@@ -8,6 +8,7 @@ import os
 import sqlite3
 import subprocess
 import sys
+import tempfile
 import threading
 from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -948,3 +949,61 @@ def test_a_thread_uses_a_file_after_the_main_thread_has_ended(tmp_path: Path) ->
         assert "can't create new thread" in ended.stderr
     else:
         assert (ended.returncode, ended.stdout) == (0, "Hello there.\n"), ended.stderr
+
+
+AS_READER = """
+import os, sys, anyio
+from reactive_agents.adapters.governance.audit_log import verify
+from reactive_agents.adapters.sqlite import SqliteFile
+from tests.adapters.test_sqlite import NOTES, MemoryUnavailable
+async def main():
+    for folder in sys.argv[1:]:  # of the first one, to import what reading needs
+        file = SqliteFile(f"{folder}/notes.db", NOTES, MemoryUnavailable, read_only=True)
+        for _ in range(2):
+            print(await file.read("read", lambda notes: notes.execute("SELECT note FROM notes").fetchall()))
+            print(verify(f"{folder}/audit.db"), flush=True)
+            sys.stdin.readline()
+        if os.getuid() == 0:
+            os.setuid(65534)
+anyio.run(main)
+"""
+
+
+def test_who_may_only_read_a_file_and_its_folder_reads_it_as_it_is_then() -> None:
+    def note(folder: Path, text: str) -> None:
+        folder.chmod(0o700)
+        with closing(sqlite3.connect(folder / "notes.db", isolation_level=None)) as connection:
+            connection.execute("PRAGMA journal_mode = WAL")
+            migrate(connection, NOTES)
+            connection.execute("INSERT INTO notes VALUES (?)", (text,))
+        anyio.run(append_entry, folder / "audit.db")
+        for each in folder.iterdir():
+            each.chmod(0o644)
+        folder.chmod(0o555)
+
+    with tempfile.TemporaryDirectory() as own, tempfile.TemporaryDirectory() as others:
+        note(Path(own), "first")
+        note(Path(others), "first")
+        command = [sys.executable, "-c", AS_READER, own, others]
+        pipes: Any = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+        with subprocess.Popen(command, **pipes, cwd=Path(__file__).parents[2]) as process:
+            assert process.stdin is not None
+            assert process.stdout is not None
+            try:
+                process.stdin.write("\n\n")
+                process.stdin.flush()
+                before = [process.stdout.readline() for _ in range(6)][4:]
+                note(Path(others), "second")
+                process.stdin.write("\n\n")
+                process.stdin.close()
+                after = process.stdout.readlines()
+            finally:
+                process.kill()
+                for each in (own, others):
+                    Path(each).chmod(0o700)
+    assert [line.partition(", head")[0].strip() for line in (*before, *after)] == [
+        "<Success: [('first',)]>",
+        "<Success: AuditSummary(entries=1",
+        "<Success: [('first',), ('second',)]>",
+        "<Success: AuditSummary(entries=2",
+    ]

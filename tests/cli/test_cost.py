@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
+import sqlite3
 from pathlib import Path
+from typing import Any
 
 import anyio
 import pytest
@@ -54,6 +57,19 @@ def test_by_agent_in_one_json_document(account: Path) -> None:
         ("clerk", 2, 0.25),
     ]
     assert document["groups"][1]["unpriced_calls"] == 1
+
+
+def test_a_file_that_may_not_be_written_is_only_read(account: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    opened, connect = list[str](), sqlite3.connect
+
+    def connected(place: str, **options: Any) -> Any:
+        opened.append(place.partition("?")[2])
+        return connect(place, **options)
+
+    monkeypatch.setattr(sqlite3, "connect", connected)
+    monkeypatch.setattr(os, "access", lambda *_: False)
+    assert command("cost", "--path", str(account)).exit_code == 0
+    assert {*opened} == {"mode=ro&immutable=1"}
 
 
 def test_the_sum_of_all_groups_is_exact(tmp_path: Path) -> None:
