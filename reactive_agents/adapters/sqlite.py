@@ -820,8 +820,11 @@ def _what_is_at(path: DatabasePath) -> str:
         return "cannot be opened: it is a directory"
     folder = os.path.dirname(os.path.abspath(path))
     with suppress(OSError, AttributeError):  # Windows has no such function
-        if os.statvfs(folder).f_flag & os.ST_RDONLY:
+        system = os.statvfs(folder)
+        if system.f_flag & os.ST_RDONLY:
             return "cannot be opened for writing: its file system is read-only"
+        if system.f_blocks and not system.f_bavail:  # SQLite cannot even make its log
+            return _SENTENCES[sqlite3.SQLITE_FULL]
     return ""
 
 

@@ -951,6 +951,20 @@ def test_a_thread_uses_a_file_after_the_main_thread_has_ended(tmp_path: Path) ->
         assert (ended.returncode, ended.stdout) == (0, "Hello there.\n"), ended.stderr
 
 
+def test_a_file_that_cannot_be_opened_on_a_full_disk_is_not_said_to_be_broken(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    failed = sqlite3.OperationalError("disk I/O error")  # as its shared memory cannot grow
+    failed.sqlite_errorcode = sqlite3.SQLITE_IOERR_SHMSIZE
+    found = [*os.statvfs(tmp_path)]
+    said = []
+    for free in (1, 0):
+        found[4] = free
+        monkeypatch.setattr(os, "statvfs", lambda _: os.statvfs_result(found))
+        said.append(sqlite.sentence_of(failed, tmp_path / "notes.db", NOTES).rpartition("' ")[2])
+    assert said == ["cannot be read or written by the system.", "cannot grow: the disk is full."]
+
+
 AS_READER = """
 import os, sys, anyio
 from reactive_agents.adapters.governance.audit_log import verify
