@@ -21,10 +21,13 @@ from playwright.sync_api import Browser, Page, Route, expect
 
 from reactive_agents import ReactiveAgents, tool
 from reactive_agents.adapters.memory.persona_store import SqlitePersonaStore
+from reactive_agents.agent import AgentConfig
 from reactive_agents.agent.persona_config import PersonaConfig
+from reactive_agents.core.config import DurabilityConfig
 from reactive_agents.core.ids import RunId
+from reactive_agents.studio.app import StudioAgent
 from reactive_agents.studio.records import StudioRecords
-from reactive_agents.testing import ScriptedLLM, answer, call, say
+from reactive_agents.testing import ScriptedLLM, answer, call, calls, say
 from tests.studio.test_app import asking_things
 from tests.support import studio_runs
 from tests.support.personas import assessed, persona_bench, planned
@@ -191,6 +194,41 @@ def test_a_run_is_begun_watched_approved_and_forked(watched: Watched) -> None:
     dialog.get_by_role("button", name="Fork and run").click()
     page.wait_for_url(lambda url: url.partition("#")[2][:30] != before.partition("#")[2][:30])
     expect(steps(page).locator(".row.tool", has_text="place_order")).to_be_visible()
+
+
+def test_calls_that_wait_together_are_decided_in_two_windows_each_with_its_reason(
+    browser: Browser, tmp_path: Path
+) -> None:
+    @tool(requires_approval=True)
+    def transfer(to: str) -> str:
+        """Transfer money."""
+        return "391"
+
+    log = tmp_path / "runs.db"
+    both = calls(call("transfer", to="Ada"), call("transfer", to="Bob"))
+    described = studio_runs.builder(log, "bank", both, answer("Done."), answer("Done.")).with_reasoning()
+    agent = described.with_tools(transfer).with_approval(timeout_s=600.0).build()
+    config = AgentConfig(name="bank", durability=DurabilityConfig(str(log), recover=False))
+    context = browser.new_context()
+    with serving(log, [StudioAgent(agent, config)]) as address:
+        watched = Watched(context.new_page(), address)
+        page, other = watched.page, context.new_page()
+        begin_run(page, "Pay both.")
+        last = page.locator(".card", has_text="Bob")
+        last.get_by_label("Reason").fill("Bob's invoice is right.")
+        other.goto(page.url)
+        other.locator(".card", has_text="Ada").get_by_role("button", name="Approve").click()
+        expect(page.locator(".card")).to_have_count(1)
+        expect(last.get_by_label("Reason")).to_have_value("Bob's invoice is right.")
+        last.get_by_role("button", name="Approve").click()
+        expect(page.locator(".run-head .status")).to_have_text("completed")
+        steps(page).locator(".row.tool", has_text="Bob").click()
+        inspector = page.get_by_role("region", name="Details of the step")
+        expect(inspector).to_contain_text("Bob's invoice is right.")
+        inspector.get_by_role("button", name="Fork from here").click()
+        expect(page.get_by_role("dialog").get_by_label("Result")).to_have_value('"391"')
+        assert watched.problems == []
+    context.close()
 
 
 def test_a_pause_is_confirmed_and_a_run_begun_again(browser: Browser, tmp_path: Path) -> None:

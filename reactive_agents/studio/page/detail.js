@@ -142,7 +142,8 @@ function forkPart(known, run) {
 
 function forkDialog(known, run, isTool) {
   const result = h("textarea", { name: "tool_result", rows: "5" });
-  if (isTool) result.value = typeof known.result === "string" ? known.result : JSON.stringify(known.result ?? "", null, 2);
+  const isText = typeof known.result === "string" && parsed(known.result) === known.result; // not "391", which is a number as JSON
+  if (isTool && known.has_result) result.value = isText ? known.result : JSON.stringify(known.result, null, 2);
   const kind = isTool ? choice("kind", [["result", "with this result"], ["again", "make the call again"]], "result") : null;
   dialog("Fork the run", [
     h("p", { class: "quiet" }, `The new run shares ${count(known.fork_step - 1, "recorded step")}. What comes after is done once more, effects of tools as well.`),

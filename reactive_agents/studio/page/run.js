@@ -39,6 +39,7 @@ class RunView {
     this.selected = 0;
     this.tab = "timeline";
     this.live = {};
+    this.cards = new Map();
     this.unfollow = () => {};
     this.drawing = false;
   }
@@ -251,11 +252,19 @@ class RunView {
 
   // --- what waits for a person -----------------------------------------------------------------------------
 
+  // A card stays while its request waits: somebody may be writing in it.
   drawWaiting() {
-    const key = JSON.stringify(this.document.waiting);
-    if (key === this.waitingKey) return;
-    this.waitingKey = key;
-    replace(this.waiting, this.document.waiting.map((each) => this.card(each)));
+    const wanted = new Map(this.document.waiting.map((each) => [`${each.id} ${this.can.answer}`, each]));
+    for (const [key, card] of this.cards) {
+      if (wanted.has(key)) continue;
+      card.remove();
+      this.cards.delete(key);
+    }
+    for (const [key, each] of wanted) {
+      if (this.cards.has(key)) continue;
+      this.cards.set(key, this.card(each));
+      this.waiting.append(this.cards.get(key));
+    }
   }
 
   card({ kind, id, request, row }) {
@@ -274,8 +283,8 @@ class RunView {
     let title, content, controls;
     if (kind === "approval") {
       title = `${visible(request.tool_name)} waits for approval`;
-      const reason = h("input", { type: "text", "aria-label": "Reason, for the model", placeholder: "Reason, for the model", autocomplete: "off" });
-      const approve = button("Approve", () => send({ approved: true }, [approve, deny]), { class: "primary" });
+      const reason = h("input", { type: "text", "aria-label": "Reason", placeholder: "Reason; the model is told why it is denied", autocomplete: "off" });
+      const approve = button("Approve", () => send({ approved: true, reason: reason.value }, [approve, deny]), { class: "primary" });
       const deny = button("Deny", () => send({ approved: false, reason: reason.value }, [approve, deny]), { class: "danger" });
       content = [
         h("p", {}, `${request.risk} risk`), request.notice && h("p", {}, visible(request.notice)),
