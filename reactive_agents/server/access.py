@@ -21,6 +21,7 @@ from typing import Any, TypeAlias
 
 import anyio
 from attrs import define, evolve, field, frozen
+from attrs.validators import ge, gt
 from returns.result import Failure
 from starlette.requests import Request
 
@@ -51,15 +52,18 @@ class KeyLimits:
             all; counted in the record, so that all processes with it count the same ones.
 
     The others are counted by each process.
+
+    Raises:
+        ValueError: a limit is negative, or one but ``runs``, ``streams`` and ``queued`` is 0.
     """
 
-    requests_per_minute: int = 600
-    runs: int = 100
-    streams: int = 1_000
-    body_bytes: int = 10_000_000
-    body_s: float = 10.0
-    run_s: float = 3_600.0
-    queued: int = field(default=1_000, metadata=OMITTED)
+    requests_per_minute: int = field(default=600, validator=gt(0))
+    runs: int = field(default=100, validator=ge(0))
+    streams: int = field(default=1_000, validator=ge(0))
+    body_bytes: int = field(default=10_000_000, validator=gt(0))
+    body_s: float = field(default=10.0, validator=gt(0))
+    run_s: float = field(default=3_600.0, validator=gt(0))
+    queued: int = field(default=1_000, validator=ge(0), metadata=OMITTED)
 
 
 @frozen

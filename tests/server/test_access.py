@@ -97,6 +97,21 @@ def test_a_file_that_cannot_be_read_admits_nobody(
     assert caplog.text.count("No key is admitted") == 1
 
 
+@pytest.mark.parametrize("name", ["requests_per_minute", "body_bytes", "body_s", "run_s"])
+def test_a_limit_with_which_nothing_can_be_asked_is_refused(
+    keys: ApiKeys, tmp_path: Path, caplog: pytest.LogCaptureFixture, name: str
+) -> None:
+    with pytest.raises(ValueError, match=f"'{name}' must be > 0: 0"):
+        KeyLimits(**{name: 0})
+    key, _ = keys.create("one")
+    path = tmp_path / "keys.json"
+    document = json.loads(path.read_text())
+    document["keys"][0]["limits"][name] = 0
+    path.write_text(json.dumps(document))
+    assert keys.find(key) is None
+    assert name in caplog.text
+
+
 def test_a_file_of_something_else_is_not_overwritten(keys: ApiKeys, tmp_path: Path) -> None:
     path = tmp_path / "keys.json"
     path.write_text(json.dumps({"name": "my agent"}))
