@@ -974,9 +974,9 @@ class SqliteRunRecord:
     ) -> Result[int, RecordErrors]:
         """Delete a run, the runs and schedules of a user, or runs from before a time.
 
-        Also deletes their sub-runs. A run whose entries a fork shares, and one that owes or whose sub-run
-        does, stays, unless it is named or belongs to the user. A sub-run whose caller is in another record is
-        a separate run here.
+        Also deletes their sub-runs. A run whose entries a fork shares, one that owes, and the caller of a
+        sub-run that does or that has not ended, stays, unless it is named or belongs to the user. A sub-run
+        whose caller is in another record is a separate run here.
         """
         until = None if before is None else sqlite.microseconds(before)
         where, values = sql.where(
@@ -984,10 +984,7 @@ class SqliteRunRecord:
                 "run_id = ?": run_id,
                 '"user" = ?': user,
                 "status NOT IN ('open', 'queued') AND updated_us < ? AND NOT EXISTS"
-                " (SELECT 1 FROM runs AS caller WHERE caller.run_id = runs.parent) AND NOT EXISTS"
-                " (SELECT 1 FROM runs AS fork WHERE fork.origin = runs.id)"
-                f" AND NOT {_OWES.format('runs')} AND NOT EXISTS"
-                f" (SELECT 1 FROM runs AS below WHERE below.parent = runs.run_id AND {_OWES.format('below')})"
+                f" (SELECT 1 FROM runs AS caller WHERE caller.run_id = runs.parent) AND NOT EXISTS ({_KEPT})"
                 "": until,
             }
         )
@@ -1158,6 +1155,13 @@ _BELOW = (
     " SELECT runs.id, runs.run_id FROM below JOIN runs ON runs.parent = below.run_id WHERE status = 'open')"
 )
 """A run, and the open runs that its tools began, by the column that names it."""
+_KEPT = (
+    "WITH RECURSIVE below (id, run_id, status, wanted) AS (SELECT runs.id, runs.run_id, runs.status,"
+    " runs.wanted UNION SELECT sub.id, sub.run_id, sub.status, sub.wanted FROM below"
+    " JOIN runs AS sub ON sub.parent = below.run_id) SELECT 1 FROM below WHERE status = 'open'"
+    f" OR {_OWES.format('below')} OR EXISTS (SELECT 1 FROM runs AS fork WHERE fork.origin = below.id)"
+)
+"""Finds what is still needed of an ended run and of the runs that its tools began."""
 _WAITS = (
     f"{_BELOW.format('id')}"
     f" SELECT EXISTS (SELECT 1 FROM run_entries AS asked JOIN below ON asked.run = below.id WHERE {_IS_OPEN})"

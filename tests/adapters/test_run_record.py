@@ -616,6 +616,30 @@ async def test_many_runs_are_listed_and_deleted_a_few_at_a_time(
     await record.aclose()
 
 
+async def test_a_run_is_kept_while_what_its_tools_began_goes_on_or_is_shared_by_a_fork(opened: Open) -> None:
+    clock = FakeClock()
+    record = opened(clock)
+    below = [evolve(queued(name), parent=RunId(name[:-1]), status="open") for name in ("aa", "aaa", "bb")]
+    await add(record, *map(queued, "ab"), *below)
+    holders = {name: (await claim(record, name)).holder for name in ("a", "aa", "aaa", "b", "bb")}
+
+    async def end(name: str) -> None:
+        (await attempt(record.end(RunId(name), holders[name], "completed", "{}"))).unwrap()
+
+    for name in ("a", "aa", "b", "bb"):  # the other one waits for a person
+        await end(name)
+    await add(record, evolve(queued("fork"), origin=RunId("bb")))
+    clock.advance(60)
+    assert (await attempt(record.delete(before=clock.now()))).unwrap() == 0
+
+    await end("aaa")
+    assert (await attempt(record.delete(run_id=RunId("fork")))).unwrap() == 1
+    clock.advance(60)
+    assert (await attempt(record.delete(before=clock.now()))).unwrap() == 2
+    assert (await attempt(record.runs(RunFilter(children=True)))).unwrap() == ()
+    await record.aclose()
+
+
 async def work_of_operations(path: Path, size: int) -> dict[str, int]:
     """Return the instructions of SQLite for each operation on a record with so many runs of each kind."""
     clock = FakeClock()
