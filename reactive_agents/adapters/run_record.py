@@ -1094,6 +1094,7 @@ class _Candidate(NamedTuple):
     attempt: int
     priority: int
     updated_us: int
+    session: str | None
 
 
 _OWES = "substr({}.wanted, 1, 5) = 'owes:'"
@@ -1440,6 +1441,16 @@ def _has_to_wait(row: _Candidate, now: int) -> bool:
     return _may_end_process(row) and abs(now - row.updated_us) < pause_us  # the clock may have been set back
 
 
+_SESSIONS_IN_USE = (
+    "SELECT session FROM runs WHERE holder > '' AND agent || '' = ? AND session IS NOT NULL"
+    " AND status || '' IN ('open', 'queued') AND lease_until_us >= ?"
+)
+"""Finds the sessions in which a run goes on, by the index of holders.
+
+The next one would wait for it there, in the place of a run that has something to do.
+"""
+
+
 def _due(
     file: sql.Transaction,
     now: int,
@@ -1482,13 +1493,21 @@ def _due(
         waiting = _candidates(
             file,
             "agent = ? AND queue = ? AND status = 'queued' AND holder = '' AND due_us <= ?"
-            " AND wanted <> 'pause' ORDER BY priority DESC, id LIMIT ?",
+            f" AND wanted <> 'pause' AND coalesce(session, '') NOT IN ({_SESSIONS_IN_USE})"
+            " ORDER BY priority DESC, id LIMIT ?",
             *of_queue,
+            now,
+            of_queue[0],
             now,
             room + len(without),
         )
         new = sorted((*given_up, *waiting), key=lambda row: (-row.priority, row.id))
-        found += [row for row in new if row.run_id not in without][:room]
+        in_use = {row.session for row in found} - {None}
+        for row in [row for row in new if row.run_id not in without]:
+            if room and row.session not in in_use:
+                found.append(row)
+                in_use |= {row.session} - {None}
+                room -= 1
     return found
 
 

@@ -640,6 +640,29 @@ async def test_a_run_is_kept_while_what_its_tools_began_goes_on_or_is_shared_by_
     await record.aclose()
 
 
+async def test_a_run_of_a_session_in_use_takes_no_place_of_another_one(opened: Open) -> None:
+    clock = FakeClock()
+    one, two = opened(clock), opened(clock)
+
+    def of_session(name: str, priority: int = 0) -> RecordedRun:
+        run = queued(name, priority)
+        return evolve(run, task=evolve(run.task, session="s"))
+
+    await add(one, *map(of_session, ("s1", "s2", "s3")), of_session("s4", 1), *map(queued, ("a", "b")))
+    first = await take(one, at_most=5)
+    assert [*first] == ["s4", "a"]
+    await claim(one, "s4", first["s4"])  # it may wait for a person
+    assert [*await take(two, at_most=2)] == ["b"]
+    await attempt(one.end(RunId("s4"), first["s4"], "completed", "{}"))
+    second = await take(two)
+    assert [*second] == ["s1"]
+    await claim(two, "s1", second["s1"])
+    clock.advance(60)
+    assert [*await take(one)] == ["s1", "a", "b"]  # its process is gone, and the next one follows it
+    for record in (one, two):
+        await record.aclose()
+
+
 async def work_of_operations(path: Path, size: int) -> dict[str, int]:
     """Return the instructions of SQLite for each operation on a record with so many runs of each kind."""
     clock = FakeClock()
