@@ -27,6 +27,7 @@ from reactive_agents.core.persona_events import PersonaEvent, PersonaStage, Pers
 from reactive_agents.core.persona_queue import Utterance, WorkItem
 from reactive_agents.core.plans import PlanStep
 from reactive_agents.core.results import ReasoningStep
+from reactive_agents.core.run_record import RecordedRun
 from reactive_agents.core.settings import BudgetConfig, RunSettings
 from reactive_agents.core.tasks import Task, TaskResult
 from reactive_agents.core.texts import shortened
@@ -50,6 +51,7 @@ from reactive_agents.ports import (
     Guardrail,
     IdSource,
     PersonaStore,
+    RunRecord,
     TextComparison,
 )
 from reactive_agents.reasoning import StrategyInput, StrategyServices
@@ -449,7 +451,10 @@ async def execute_step(plan: personas.PersonaPlan, step: PlanStep, cycle: Cycle)
     services, domain, engine = cycle.services, cycle.domain, cycle.domain.engine
     started = services.clock.monotonic()
     limit = cycle.settings.timeouts.step_s
-    run_id = RunId(services.ids.new())
+    run_id, recorded = RunId(services.ids.new()), None
+    if engine.ports.record != Nothing:
+        run_id = RunId(f"{plan.id}-{step.id}")  # the same in every process
+        recorded = await _recorded_run(run_id, engine.ports.record.unwrap(), cycle)
     is_last, room = prompts.is_last_step(plan, step), plan.room
     learnings = await _followed(plan, cycle) if is_last else ()
     task = Task(
@@ -463,8 +468,13 @@ async def execute_step(plan: personas.PersonaPlan, step: PlanStep, cycle: Cycle)
         metadata={"event": plan.event.id, "room": room.context_id, "tenant": room.tenant},
         scope=room.key,
     )
+    task = task if recorded is None else recorded.task  # whatever has been noted since it began
     prompt = prompts.step_instructions(cycle.settings, engine.settings.system_prompt, is_last=is_last)
-    overrides = RunOverrides(domain.deps, settings={"system_prompt": prompt, **_budget(cycle)})
+    overrides = RunOverrides(
+        domain.deps,
+        settings={"system_prompt": prompt, **_budget(cycle)},
+        accept_changes=recorded is not None,
+    )
     decided: dict[CallId, bool] = {}
 
     def note(event: Event) -> None:
@@ -487,6 +497,8 @@ async def execute_step(plan: personas.PersonaPlan, step: PlanStep, cycle: Cycle)
             tokens, cost_usd = result.metadata.tokens_used, result.metadata.cost_usd
             if not result.success:
                 error = errors.StepIncomplete(step.id, result.reason, result.metadata.terminated_by)
+        case Failure(TaskFailed(error=errors.RunInterrupted() as interrupted)) if cycle.claim is not None:
+            raise UnreadableError(interrupted.message)  # a later try continues it
         case Failure(TaskFailed() as failed):
             error, steps = failed.error, failed.steps
             tokens, cost_usd = failed.metadata.tokens_used, failed.metadata.cost_usd
@@ -509,6 +521,18 @@ async def execute_step(plan: personas.PersonaPlan, step: PlanStep, cycle: Cycle)
         cost_usd=cost_usd,
         calls=calls_of(steps, decided),
     )
+
+
+async def _recorded_run(run_id: RunId, record: RunRecord, cycle: Cycle) -> RecordedRun | None:
+    """Return the run of a step that a process has begun which is gone, if it was durable.
+
+    Raises:
+        UnreadableError: the record cannot be read.
+    """
+    found = await attempt(record.find(run_id))
+    if isinstance(found, Failure) and cycle.claim is not None:
+        raise UnreadableError(found.failure().message)
+    return found.value_or(None)
 
 
 def calls_of(steps: Iterable[ReasoningStep], decided: Mapping[CallId, bool]) -> tuple[personas.StepCall, ...]:
@@ -571,17 +595,21 @@ async def _run_with_timeout(
 ) -> tuple[Result[TaskResult, TaskFailed | errors.ExecutionError], bool]:
     """Run the task; return its result and whether it timed out.
 
-    On a timeout the engine cancels the run, so that its usage is recorded.
+    On a timeout the engine cancels the run, so that its usage is recorded. A durable one that another process
+    has, such as a recovery of the agent, is waited for no longer.
     """
     timed_out = False
 
-    async def cancel_later(_: anyio.CancelScope) -> None:
+    async def cancel_later(scope: anyio.CancelScope) -> None:
         nonlocal timed_out
         await anyio.sleep(limit)
         timed_out = True
+        if engine.ports.record != Nothing and engine.get_context(task.id) == Nothing:
+            scope.cancel()
         engine.cancel(task.id)
 
-    ended: Result[TaskResult, TaskFailed | errors.ExecutionError]
+    elsewhere = errors.ExecutionError("Another process has the run of the step.", task.id, "think")
+    ended: Result[TaskResult, TaskFailed | errors.ExecutionError] = Failure(elsewhere)
     async with beside(cancel_later):
         try:
             ended = await engine.conduct(task, run_id=run_id, streaming=streaming, overrides=overrides)

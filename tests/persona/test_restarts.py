@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import signal
+import sqlite3
 import subprocess
 import sys
+from contextlib import closing
 from pathlib import Path
 
 import anyio
 import pytest
 
+from reactive_agents import Personas, ReactiveAgents
 from reactive_agents.adapters.memory.persona_store import SqlitePersonaStore
 from reactive_agents.core.persona_events import PersonaPlanResumed, PersonaStepStarted
 from reactive_agents.effects import attempt
-from reactive_agents.testing import ScriptedLLM, say
+from reactive_agents.testing import InMemoryPersonaStore, ScriptedLLM, answer, call, say
 from tests.support.personas import an_event, assessed, persona_bench
 
 pytestmark = pytest.mark.anyio
@@ -118,3 +121,78 @@ async def test_a_cancelled_persona_goes_on_as_a_fresh_object(tmp_path: Path) -> 
     assert (outcome.status, outcome.answer) == ("completed", "Two is done.")
     assert rest.remaining == 0
     await store.aclose()
+
+
+DURABLE = """
+import os, signal, sys, anyio
+from pathlib import Path
+from reactive_agents import Personas, ReactiveAgents
+from reactive_agents.effects import attempt
+from reactive_agents.testing import ScriptedLLM, answer, call
+
+folder, is_first = Path(sys.argv[1]), sys.argv[2] == "first"
+
+def pay(invoice: str) -> str:
+    "Pay an invoice."
+    with (folder / "paid").open("a") as file:
+        file.write(invoice)
+    return "paid"
+
+async def look_up(invoice: str) -> str:
+    "Look an invoice up."
+    if is_first:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return "It is paid."
+
+async def main():
+    turns = [call("pay", invoice="A")] if is_first else []
+    llm = ScriptedLLM(*turns, call("look_up", invoice="A"), answer("A is paid."))
+    clerk = ReactiveAgents.create().with_reasoning().with_tools(pay, look_up)
+    described = Personas.create("Ada").with_memory(folder / "ada.db").with_llm(llm)
+    described = described.with_domain("chat", clerk.with_durability(folder / "runs.db"))
+    async with described.with_options(reasoning=False).build() as ada:
+        if is_first:
+            await ada.send("Pay A.")
+        (outcome,) = (await attempt(ada.persona.resume())).unwrap()
+    print(outcome.status, outcome.answer)
+
+anyio.run(main)
+"""
+
+
+@pytest.mark.system
+def test_the_run_of_a_step_goes_on_from_its_record(tmp_path: Path) -> None:
+    def process(name: str) -> subprocess.CompletedProcess[str]:
+        command = [sys.executable, "-c", DURABLE, str(tmp_path), name]
+        return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+
+    assert process("first").returncode == -signal.SIGKILL
+    assert process("second").stdout == "completed A is paid.\n"
+    assert (tmp_path / "paid").read_text() == "A"
+    with closing(sqlite3.connect(tmp_path / "runs.db")) as record:
+        assert record.execute("SELECT status, attempt FROM runs").fetchall() == [("completed", 2)]
+
+
+async def test_a_step_whose_record_cannot_be_used_is_tried_again_later(tmp_path: Path) -> None:
+    folder, paid = tmp_path / "runs.db", list[str]()
+    folder.mkdir()
+
+    def pay(invoice: str) -> str:
+        """Pay an invoice."""
+        paid.append(invoice)
+        return "paid"
+
+    llm = ScriptedLLM(call("pay", invoice="A"), answer("A is paid."))
+    clerk = ReactiveAgents.create().with_reasoning().with_tools(pay).with_durability(folder)
+    described = Personas.create("Ada").with_llm(llm).with_store(InMemoryPersonaStore())
+    described = described.with_domain("chat", clerk).with_options(
+        reasoning=False, delivery={"backoff_s": 0.01, "tries": 2}
+    )
+    async with described.build() as ada:
+        left = await ada.process("chat", ada.new_event("Pay A."))
+        assert (left.status, paid) == ("declined", [])
+        assert "record" in left.reason
+        folder.rmdir()
+        await anyio.sleep(0.02)  # until its next try
+        (outcome,) = (await attempt(ada.persona.resume())).unwrap()
+    assert (outcome.answer, paid) == ("A is paid.", ["A"])
