@@ -24,6 +24,9 @@ WorkKind: TypeAlias = Literal["event", "delivery", "evaluation", "schedule"]
 WorkStatus: TypeAlias = Literal["open", "answered", "done", "dead", "dropped"]
 """``answered``: an event whose end is stored, but not yet reported. ``dead``: given up after its tries."""
 
+LearningsChange: TypeAlias = Literal["stored", "stale", "lost"]
+"""Whether learnings were stored: not if others have changed them, or the work on them was lost."""
+
 MessageKind: TypeAlias = Literal["answer", "fallback", "notice"]
 """``fallback``: in place of an answer that could not be given; ``notice``: a message without a question."""
 

@@ -20,7 +20,7 @@ from reactive_agents.core.persona_events import (
     PersonaStepEnded,
 )
 from reactive_agents.effects import attempt, effect
-from reactive_agents.persona.cycle import MOST_HEARD, Cycle, PersonaServices, add_thought
+from reactive_agents.persona.cycle import MOST_HEARD, Cycle, OvertakenError, PersonaServices, add_thought
 from reactive_agents.persona.generality import RoomWords, general_form, is_general, room_words
 from reactive_agents.persona.learnings import (
     LearningUpdate,
@@ -112,33 +112,50 @@ def _by_evidence(
 async def update_learnings(plan: personas.PersonaPlan, evaluation: personas.Evaluation, cycle: Cycle) -> None:
     """Update the learnings of the domain from an evaluation.
 
-    It reads, changes and writes, so only one call may run at a time.
+    What another process changes meanwhile is read again, and nothing is learned from a plan that was deleted.
+
+    Raises:
+        OvertakenError: another process has the work, or it was deleted.
     """
-    known = await cycle.learnings("learn")
-    if known is None:
-        return
-    patterns = [each.pattern for each in known] if evaluation.pattern else []
-    measure = await choose_measure(evaluation.pattern, patterns, cycle)
-    updates = learn_from(
-        plan,
-        evaluation,
-        known,
-        recent=await cycle.plans(context_id=None),
-        new_id=LearningId(cycle.services.ids.new()),
-        policy=cycle.settings.learning,
-        measure=measure,
-    )
-    await _store((*updates, *await _shared(plan, known, updates, cycle)), cycle)
+    while True:
+        known = await cycle.learnings("learn")
+        if known is None:
+            return
+        patterns = [each.pattern for each in known] if evaluation.pattern else []
+        measure = await choose_measure(evaluation.pattern, patterns, cycle)
+        updates = learn_from(
+            plan,
+            evaluation,
+            known,
+            recent=await cycle.plans(context_id=None),
+            new_id=LearningId(cycle.services.ids.new()),
+            policy=cycle.settings.learning,
+            measure=measure,
+        )
+        if await _store((*updates, *await _shared(plan, known, updates, cycle)), known, cycle):
+            return
 
 
-async def _store(updates: Sequence[LearningUpdate], cycle: Cycle) -> None:
-    for update in updates:
-        learning, store = update.learning, cycle.services.store
-        if update.change == "dropped":
-            await cycle.attempt_or("learn", store.delete_learning(learning.id), False)
-        else:
-            await cycle.attempt_or("learn", store.save_learning(learning), None)
-        await cycle.publish(PersonaLearningChanged, learning=learning, change=update.change)
+async def _store(
+    updates: Sequence[LearningUpdate], known: Sequence[personas.LearningEntry], cycle: Cycle
+) -> bool:
+    """Store updates of known learnings; ``False`` if others have changed these.
+
+    Raises:
+        OvertakenError: another process has the work, or it was deleted.
+    """
+    before = {each.id: each for each in known}
+    after = {each.learning.id: None if each.change == "dropped" else each.learning for each in updates}
+    if not after:
+        return True
+    changes = [(before.get(name), learning) for name, learning in after.items()]
+    pending = cycle.services.store.change_learnings(changes, cycle.claim)
+    stored = await cycle.attempt_or("learn", pending, None)
+    if stored == "lost":
+        raise OvertakenError
+    for update in updates if stored == "stored" else ():
+        await cycle.publish(PersonaLearningChanged, learning=update.learning, change=update.change)
+    return stored != "stale"
 
 
 async def _shared(
@@ -271,10 +288,12 @@ class PersonaReasoningSystem:
             if liked is None or liked == plan.liked or plan.succeeded is None:
                 return "It was noted; the users' opinion of the answer is the same."
             if self.settings.learning.enabled:
-                known = await cycle.learnings("learn") or ()
-                recent = await cycle.plans(context_id=None)
-                policy = self.settings.learning
-                await _store(after_feedback(plan, liked, known, now, policy, recent=recent), cycle)
+                policy, is_stored = self.settings.learning, False
+                while not is_stored:
+                    known = await cycle.learnings("learn") or ()
+                    recent = await cycle.plans(context_id=None)
+                    updates = after_feedback(plan, liked, known, now, policy, recent=recent)
+                    is_stored = await _store(updates, known, cycle)
         return f"It was noted: the answer was {'good' if liked else 'bad'} for its users."
 
     async def update_state(
@@ -369,16 +388,20 @@ class PersonaReasoningSystem:
     async def _change_learning(
         self, learning_id: LearningId, change: Callable[[personas.LearningEntry], personas.LearningEntry]
     ) -> Result[personas.LearningEntry, RecordNotFound | MemoryErrors]:
-        async with self._alone():
-            found = await attempt(self._services.store.get_learning(learning_id))
+        store = self._services.store
+        while True:
+            found = await attempt(store.get_learning(learning_id))
             if isinstance(found, Failure):
                 return Failure(found.failure())
             learning = found.unwrap().value_or(None)
             if learning is None or learning.persona_id != self.settings.id or learning.rejected:
                 return Failure(RecordNotFound("learning", learning_id))
             changed = change(learning)
-            saved = await attempt(self._services.store.save_learning(changed))
-            return saved.map(lambda _: changed)
+            saved = await attempt(store.change_learnings([(learning, changed)]))
+            if isinstance(saved, Failure):
+                return saved
+            if saved.unwrap() == "stored":
+                return Success(changed)
 
     @effect
     async def override_learning(

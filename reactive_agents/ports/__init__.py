@@ -56,6 +56,7 @@ if TYPE_CHECKING:
     from reactive_agents.core.persona_events import PersonaEvent
     from reactive_agents.core.persona_queue import (
         EventEnd,
+        LearningsChange,
         NewMessage,
         Spending,
         Submission,
@@ -906,8 +907,20 @@ class PersonaStore(PersonaQueue, Protocol):
         """Return the plans that fit, newest first."""
         ...
 
-    def save_learning(self, learning: LearningEntry) -> Effect[None, MemoryErrors]:
-        """Store the learning under its id, replacing an earlier version."""
+    def change_learnings(
+        self,
+        changes: Sequence[tuple[LearningEntry | None, LearningEntry | None]],
+        claim: WorkItem | None = None,
+    ) -> Effect[LearningsChange, MemoryErrors]:
+        """Store learnings in place of those that were read, all or none.
+
+        Returns ``stale`` if one of these was changed or deleted since, and ``lost`` if the claim was; nothing
+        is stored then.
+
+        Args:
+            changes: each learning as it was read, ``None`` for a new one, and what takes its place, ``None``
+                to delete it.
+        """
         ...
 
     def get_learning(self, learning_id: LearningId) -> Effect[Maybe[LearningEntry], MemoryErrors]:
@@ -918,10 +931,6 @@ class PersonaStore(PersonaQueue, Protocol):
         self, persona_id: PersonaId, *, domain: Domain | None = None, tenant: str | None = None
     ) -> Effect[tuple[LearningEntry, ...], MemoryErrors]:
         """Return learnings, the most confident first, then the most used."""
-        ...
-
-    def delete_learning(self, learning_id: LearningId) -> Effect[bool, MemoryErrors]:
-        """Delete the learning; return whether it existed."""
         ...
 
     def texts_of_other_rooms(self, room: Room, limit: int = 500) -> Effect[tuple[str, ...], MemoryErrors]:

@@ -522,7 +522,7 @@ async def test_a_plan_whose_lesson_does_not_hold_serves_no_more(changes: dict[st
     bench = persona_bench(llm)
     await bench.process("What will the weather be like in Oslo this Sunday?", "event-1")
     (learning,) = bench.store.learnings.values()
-    (await attempt(bench.store.save_learning(evolve(learning, **changes)))).unwrap()
+    (await attempt(bench.store.change_learnings([(learning, evolve(learning, **changes))]))).unwrap()
     again = await bench.process("What will the weather be like in Oslo this Sunday?", "event-2")
     assert again.plan is not None
     assert again.plan.source == "model"
@@ -537,12 +537,12 @@ async def test_a_failed_reuse_of_a_plan_that_followed_nothing_counts_as_a_sign_o
     assert first.plan is not None
     ((_, learning),) = bench.store.learnings.items()
     trusted = evolve(learning, outcomes=(True,) * 9, success_count=90, confidence=0.8)
-    (await attempt(bench.store.save_learning(trusted))).unwrap()
+    (await attempt(bench.store.change_learnings([(learning, trusted)]))).unwrap()
     for number in range(5):
         name, task = LearningId(f"other-{number}"), TaskId(f"task-{number}")
         failed = {"outcomes": (*trusted.outcomes, False), "failure_count": 1} if number < 2 else {}
         other = evolve(trusted, id=name, pattern=f"Word{number}.", learned_from=(task,), **failed)
-        (await attempt(bench.store.save_learning(other))).unwrap()
+        (await attempt(bench.store.change_learnings([(None, other)]))).unwrap()
         if failed:
             inner = evolve(first.plan.plan, id=PlanId(f"plan-{number}"))
             subject = evolve(first.plan.task, id=task, description="Another.")

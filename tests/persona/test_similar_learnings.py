@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
+from attrs import evolve
 
 from reactive_agents import AgentError, Personas, read_persona
+from reactive_agents.adapters.memory.persona_store import SqlitePersonaStore
 from reactive_agents.core.config import ModelConfig
 from reactive_agents.core.errors import MemoryUnavailable
 from reactive_agents.core.events import ModelCallCompleted
+from reactive_agents.core.ids import PersonaId
 from reactive_agents.core.persona_events import PersonaPlanFormulated, PersonaStageFailed
 from reactive_agents.core.personas import LearningEntry
 from reactive_agents.effects import attempt
@@ -55,6 +59,47 @@ async def test_a_lesson_in_other_words_is_the_same_one(tmp_path: Path) -> None:
     vectors = ada.with_memory(tmp_path / "vectors.db", tier="2", embedder=ToyEmbedder())
     by_meaning = await after_lessons(vectors, SAID, RESTATED, OTHER)
     assert {(each.pattern, each.success_count) for each in by_meaning} == {(SAID, 1), (OTHER, 1)}
+
+
+class Interrupted(ToyEmbedder):
+    """An embedder that lets something happen while a lesson is compared."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.meanwhile: Callable[[], Awaitable[object]] | None = None
+
+    async def embed(self, texts: Sequence[str]) -> list[list[float]]:  # type: ignore[override]
+        if RESTATED in texts and self.meanwhile is not None:
+            happens, self.meanwhile = self.meanwhile, None
+            await happens()
+        return super().embed(texts)
+
+
+@pytest.mark.parametrize(("what", "left"), [("confirmed", [3]), ("rejected", []), ("forgotten", [])])
+async def test_a_lesson_that_changes_while_it_is_compared_is_read_again(
+    tmp_path: Path, what: str, left: list[int]
+) -> None:
+    """Another process, such as a person at the command line, changes it meanwhile."""
+    embedder = Interrupted()
+    described = Personas.create("Ada").with_memory(tmp_path / "ada.db", tier="2", embedder=embedder)
+    await after_lessons(described, SAID)
+    store = SqlitePersonaStore(tmp_path / "ada.db")
+    (lesson,) = (await attempt(store.list_learnings(PersonaId("Ada")))).unwrap()
+
+    async def change() -> None:
+        if what == "forgotten":
+            (await attempt(store.forget(lesson.persona_id, user="user"))).unwrap()
+            return
+        changed = evolve(lesson, rejected=what == "rejected", success_count=lesson.success_count + 1)
+        assert (await attempt(store.change_learnings([(lesson, changed)]))).unwrap() == "stored"
+
+    embedder.meanwhile = change
+    learnings = await after_lessons(described, RESTATED)
+    assert embedder.meanwhile is None
+    assert [each.success_count for each in learnings] == left
+    kept = (await attempt(store.list_learnings(lesson.persona_id))).unwrap()
+    assert len(kept) == (0 if what == "forgotten" else 1)
+    await store.aclose()
 
 
 async def test_how_alike_one_lesson_is_can_be_set(tmp_path: Path) -> None:

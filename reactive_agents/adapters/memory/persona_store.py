@@ -153,22 +153,16 @@ class SqlitePersonaStore:
         return await self._all("list_plans", personas.PersonaPlan, place, *values, limit)
 
     @effect
-    async def save_learning(self, learning: personas.LearningEntry) -> Result[None, MemoryErrors]:
-        """Store the learning under its id, replacing an earlier one."""
-        return await self._put(
-            "save_learning",
-            f"learning {learning.id}",
-            "INSERT INTO persona_learnings (id, persona_id, tenant, domain, confidence, use_count, data) "
-            "VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT (id) DO UPDATE SET confidence = excluded.confidence, "
-            "use_count = excluded.use_count, data = excluded.data",
-            learning.id,
-            learning.persona_id,
-            learning.tenant,
-            learning.domain,
-            learning.confidence,
-            learning.use_count,
-            to_json(self._records.redacted(learning)),
-        )
+    async def change_learnings(
+        self,
+        changes: Sequence[tuple[personas.LearningEntry | None, personas.LearningEntry | None]],
+        claim: queue.WorkItem | None = None,
+    ) -> Result[queue.LearningsChange, MemoryErrors]:
+        """Store learnings in place of those that were read, all or none."""
+        clean = [(known, new and self._records.redacted(new)) for known, new in changes]
+        persona_id = next((each.persona_id for pair in changes for each in pair if each), "")
+        work = partial(_change_learnings, changes=clean, claim=claim, now=self._now)
+        return await self._database.write("change_learnings", work, of=f"learnings {persona_id}")
 
     @effect
     async def get_learning(
@@ -188,16 +182,6 @@ class SqlitePersonaStore:
         conditions, values = where(wanted)
         place = f"persona_learnings WHERE {conditions} ORDER BY confidence DESC, use_count DESC, seq"
         return await self._all("list_learnings", personas.LearningEntry, place, *values)
-
-    @effect
-    async def delete_learning(self, learning_id: LearningId) -> Result[bool, MemoryErrors]:
-        """Delete the learning; return whether it existed."""
-        statement = "DELETE FROM persona_learnings WHERE id = ?"
-        return await self._database.write(
-            "delete_learning",
-            lambda file: file.execute(statement, (learning_id,)).rowcount > 0,
-            of=f"learning {learning_id}",
-        )
 
     @effect
     async def texts_of_other_rooms(
@@ -811,6 +795,47 @@ def _save_plan(
         ),
     )
     return True
+
+
+def _change_learnings(
+    file: Transaction,
+    *,
+    changes: Sequence[tuple[personas.LearningEntry | None, personas.LearningEntry | None]],
+    claim: queue.WorkItem | None,
+    now: Now,
+) -> queue.LearningsChange:
+    if claim is not None:
+        held = "UPDATE persona_work SET updated_at = ? WHERE number = ? AND holder = ?"
+        if not file.execute(held, (now(), claim.number, claim.holder)).rowcount:
+            return "lost"
+    for known, _ in changes:
+        if known is None:
+            continue
+        row = file.execute(  # a write, so that a server lets no other transaction change it
+            "UPDATE persona_learnings SET data = data WHERE id = ? RETURNING data", (known.id,)
+        ).fetchone()
+        if row is None or to_json(_readable(row[0], personas.LearningEntry)) != to_json(known):
+            return "stale"
+    for known, new in changes:
+        if new is None:
+            if known is not None:
+                file.execute("DELETE FROM persona_learnings WHERE id = ?", (known.id,))
+            continue
+        file.execute(
+            "INSERT INTO persona_learnings (id, persona_id, tenant, domain, confidence, use_count, data) "
+            "VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT (id) DO UPDATE SET confidence = excluded.confidence, "
+            "use_count = excluded.use_count, data = excluded.data",
+            (
+                new.id,
+                new.persona_id,
+                new.tenant,
+                new.domain,
+                new.confidence,
+                new.use_count,
+                to_json(new),
+            ),
+        )
+    return "stored"
 
 
 def _insert(

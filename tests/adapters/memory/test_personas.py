@@ -111,16 +111,17 @@ async def test_learnings_are_listed_by_confidence_and_can_be_deleted(store: Pers
         a_learning("strong", confidence=0.9),
         a_learning("code", domain="code"),
     ):
-        (await attempt(store.save_learning(learning))).unwrap()
+        (await attempt(store.change_learnings([(None, learning)]))).unwrap()
     listed = (await attempt(store.list_learnings(ADA, domain="chat"))).unwrap()
     assert [each.id for each in listed] == ["used", "strong", "weak"]
     assert len((await attempt(store.list_learnings(ADA))).unwrap()) == 4
     changed = a_learning("weak", confidence=0.95)
-    (await attempt(store.save_learning(changed))).unwrap()
+    for given, done in (([(listed[2], changed)], "stored"), ([(listed[2], None)], "stale")):
+        assert (await attempt(store.change_learnings(given))).unwrap() == done
     assert (await attempt(store.get_learning(LearningId("weak")))).unwrap() == Some(changed)
     assert (await attempt(store.list_learnings(ADA))).unwrap()[0] == changed
-    assert (await attempt(store.delete_learning(LearningId("weak")))).unwrap()
-    assert not (await attempt(store.delete_learning(LearningId("weak")))).unwrap()
+    for done in ("stored", "stale"):
+        assert (await attempt(store.change_learnings([(changed, None)]))).unwrap() == done
     assert (await attempt(store.get_learning(LearningId("weak")))).unwrap() == Nothing
 
 
@@ -596,7 +597,8 @@ async def test_what_is_kept_of_a_user_is_deleted(store: PersonaStore) -> None:
     outcome = PersonaOutcome(item.event.id, "completed", "Done.", plan, "So.")
     end = EventEnd(outcome, plan, (NewMessage("e1#answer", "So."),), evaluate=True, cost_usd=0.5)
     assert (await attempt(store.end_event(item, end))).unwrap()
-    (await attempt(store.save_learning(evolve(a_learning("l"), learned_from=(plan.task.id,))))).unwrap()
+    learning = evolve(a_learning("l"), learned_from=(plan.task.id,))
+    (await attempt(store.change_learnings([(None, learning)]))).unwrap()
     spent = (await attempt(store.spending(ADA, START, tenant="", user="u1"))).unwrap()
     assert (spent.events, spent.cost_usd) == (1, 0.5)
     assert (await attempt(store.texts_of_other_rooms(GENERAL))).unwrap() == (item.event.content,)
@@ -651,7 +653,7 @@ async def test_what_others_keep_of_a_user_is_deleted_too(store: PersonaStore) ->
     stated = (lesson.pattern, "Be kind.")
     (await attempt(store.save_plan(evolve(plan, feedback=liked, learnings=stated)))).unwrap()
     await add(store, "r1", user="u1", feedback=liked[0])
-    (await attempt(store.save_learning(lesson))).unwrap()
+    (await attempt(store.change_learnings([(None, lesson)]))).unwrap()
     shown = PersonaPlanFormulated(RunId("r"), plan.task.id, 1, START, plan, "So.", (lesson,))
     (await attempt(store.record(shown))).unwrap()
     item = await claimed(store)
