@@ -56,7 +56,7 @@ from reactive_agents.engine.recorded_answers import (
     stored_outcome,
     with_history,
 )
-from reactive_agents.engine.run_content import with_lasting_content
+from reactive_agents.engine.run_content import references_to, with_lasting_content
 from reactive_agents.engine.run_journal import (
     ACCEPTED,
     FIRST_WAIT_S,
@@ -521,6 +521,9 @@ def task_difference(known: Task, given: Task) -> str:
     if known.agent_id != given.agent_id:
         return f"belongs to the agent {known.agent_id!r}"
     compared = evolve(known, id=given.id, created_at=given.created_at, budget=given.budget)
+    if compared.parts != given.parts:
+        compared = evolve(compared, parts=references_to(compared.parts))
+        given = evolve(given, parts=references_to(given.parts))
     others = [name for name in fields_dict(Task) if getattr(compared, name) != getattr(given, name)]
     if not others:
         return ""

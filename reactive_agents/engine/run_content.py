@@ -308,6 +308,14 @@ def _examined(part: Content, data: bytes) -> Content:
     return contents.stored(part, data, media_type=media_type, tokens=tokens)
 
 
+def references_to(parts: Iterable[Content]) -> tuple[Content, ...]:
+    """Return parts as they are stored, without bytes.
+
+    A record may have them either way: a run that waits in a queue has the bytes of its task.
+    """
+    return tuple(_examined(part, part.data) if part.data else part for part in parts)
+
+
 def _may_be_public(url: str) -> bool:
     """Return whether a URL that another server fetches may lead to a public host.
 

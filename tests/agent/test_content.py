@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import anyio
 import pytest
 from returns.result import Failure
 
@@ -567,6 +568,39 @@ async def test_a_durable_run_refers_to_content_in_a_file(lasting: bool, tmp_path
     assert [part.data for part in parts_of(llm.requests[0])] == [contents.PNG]
     assert ("iVBORw0KGgo" in recorded) is not lasting
     assert "R0lGOD" not in recorded
+
+
+@pytest.mark.parametrize("lasting", [True, False])
+async def test_a_queued_run_with_content_goes_on_after_an_interruption(lasting: bool, tmp_path: Path) -> None:
+    begun = anyio.Event()
+
+    @tool(idempotent=True)
+    async def wait() -> str:
+        """Wait."""
+        begun.set()
+        await anyio.sleep(0.0 if first_ended else 60.0)
+        return "waited"
+
+    def agent_of(*turns: Any) -> tuple[ScriptedLLM, ReactiveAgent[Any, None]]:
+        llm, base = scripted(*turns)
+        durable = base.with_reasoning().with_tools(wait).with_durability(tmp_path / "runs.db", recover=False)
+        return llm, (durable.with_sessions(tmp_path / "s.db") if lasting else durable).build()
+
+    first_ended, task = False, ["Like this:", CAT]
+    _, first = agent_of(call("wait"))
+    async with first:
+        await first.submit(task, run_id="r-1", user="ada")
+        await begun.wait()
+    first_ended = True
+    llm, second = agent_of(say("It is a cat."))
+    async with second:
+        assert await second.runs.work(until_idle=True) == ()
+        assert (await second.runs.wait("r-1")).output == "It is a cat."
+        assert (await second.run(task, run_id="r-1", user="ada")).output == "It is a cat."
+        assert await second.submit(task, run_id="r-1", user="ada") == "r-1"
+        with pytest.raises(AgentError, match="input and parts differ"):
+            await second.run(["Like this:", Image.from_bytes(contents.GIF)], run_id="r-1", user="ada")
+    assert [part.data for part in parts_of(llm.requests[0])] == [contents.PNG]
 
 
 async def test_a_handover_gives_the_content_of_the_conversation_once() -> None:
