@@ -10,6 +10,8 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 LOCK_OPTIONS := --no-deps --require-hashes -r requirements-dev.lock
 # a worker that crashes or hangs is named and not replaced: what it left would be waited for without end
 PYTEST := $(BIN)/python -m pytest -q --max-worker-restart=0
+# each kills so many processes that it may take more than the time after which a test counts as hanging
+CRASHES := $(BIN)/python -m pytest -q -rP -o faulthandler_timeout=7200
 # one more than processors: some tests wait for servers, processes and the disk
 WORKERS = $(shell $(BIN)/python -c 'import os; print((os.cpu_count() or 1) + 1)')
 # those that take longest come first, so that no worker is left alone with one at the end
@@ -73,9 +75,9 @@ system: $(DEVELOPMENT) ## Run the tests with many processes, kills, a browser or
 	$(PYTEST) -m system --numprocesses=$(WORKERS) --dist=loadfile --no-loadscope-reorder tests/system $(SYSTEM_TESTS)
 
 crash: $(DEVELOPMENT) ## Kill durable runs, personas and writers of files many times, and count what is lost or done twice
-	QUEUED_RUNS=1000 KILLED_STEPS=20 KILLED_EVERY=1 $(BIN)/python -m pytest -q -rP tests/system/test_durable_crashes.py tests/system/test_postgres_runs.py
-	COMMIT_KILLS=50 PRUNE_KILLS=24 $(BIN)/python -m pytest -q -rP tests/system/test_crashes.py tests/system/test_prune_kills.py
-	PERSONA_KILLS=100 $(BIN)/python -m pytest -q -rP tests/system/test_persona_kills.py tests/system/postgres/test_persona_kills.py
+	QUEUED_RUNS=1000 KILLED_STEPS=20 KILLED_EVERY=1 $(CRASHES) tests/system/test_durable_crashes.py tests/system/test_postgres_runs.py
+	COMMIT_KILLS=50 PRUNE_KILLS=24 $(CRASHES) tests/system/test_crashes.py tests/system/test_prune_kills.py
+	PERSONA_KILLS=100 $(CRASHES) tests/system/test_persona_kills.py tests/system/postgres/test_persona_kills.py
 
 explore: $(DEVELOPMENT) ## Look for new examples that break the laws of property_tests/
 	HYPOTHESIS_PROFILE=explore $(PYTEST) --numprocesses=auto --dist=worksteal property_tests

@@ -1,4 +1,4 @@
-"""Runs killed beside writes to their stores: ``python -m tests.support.owed_crashes FOLDER EVERY [CASE]``.
+"""Runs killed beside writes to their stores: ``python -m tests.support.owed_crashes FOLDER EVERY``.
 
 A boundary is before and after each call of the record and of a store. In the case ``kept`` the stores can be
 written to. In ``owed`` their disk is full as the run ends, and empty for the process after the kill. In
@@ -151,7 +151,7 @@ def made_stores(folder: Path) -> None:
     anyio.run(make)
 
 
-def main(folder: Path, every: int, cases: tuple[str, ...]) -> None:
+def main(folder: Path, every: int) -> None:
     """Kill at boundaries of each case; print how many there were."""
     whole = folder / "whole"
     made_stores(whole)
@@ -166,7 +166,7 @@ def main(folder: Path, every: int, cases: tuple[str, ...]) -> None:
     set_full(full, is_full=False)
     boundaries["settled"] = forked(full, None)
     assert rows(full) == expected, (rows(full), expected)
-    for case in cases:
+    for case in CASES:
         kills = 0
         for kill_at in range(1, boundaries[case] + 1, every):
             place = folder / f"{case}-{kill_at}"
@@ -183,4 +183,4 @@ def main(folder: Path, every: int, cases: tuple[str, ...]) -> None:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), int(sys.argv[2]), tuple(sys.argv[3:]) or CASES)
+    main(Path(sys.argv[1]), int(sys.argv[2]))

@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -21,41 +22,42 @@ EVERY = os.environ.get("KILLED_EVERY", "5")  # boundary of a strategy: odd, as t
 EVERY_WRITE = EVERY if EVERY == "1" else "9"
 
 
-@pytest.mark.parametrize("kind", ["plain", "idempotent", "parallel", "sub-agent", "workflow"])
-def test_a_run_killed_at_every_boundary(tmp_path: Path, kind: str) -> None:
-    command = [sys.executable, "-m", "tests.support.durable_crashes", str(tmp_path), str(STEPS), kind, "1"]
+def killed(program: str, *arguments: str) -> list[dict[str, Any]]:
+    """Return what a program counted of each kind of run; it imports once for all, and forks their processes."""
+    command = [sys.executable, "-m", f"tests.support.{program}", *arguments]
     ended = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    print(ended.stdout)
     assert ended.returncode == 0, ended.stderr
-    counts = json.loads(ended.stdout)
-    print(counts)
-    assert counts["resumed"] == counts["kills"] > 5 * STEPS
-    assert counts["repeated"] == counts["events_lost"] == 0
-    if kind == "idempotent":
-        assert counts["in_doubt"] == 0
+    return [json.loads(line) for line in ended.stdout.splitlines()]
 
 
-@pytest.mark.parametrize("strategy", STRATEGIES)
-def test_each_strategy_killed_at_boundaries(tmp_path: Path, strategy: str) -> None:
+def test_runs_killed_at_every_boundary(tmp_path: Path) -> None:
+    kinds = ("plain", "idempotent", "parallel", "sub-agent", "workflow")
+    counted = killed("durable_crashes", str(tmp_path), str(STEPS), ",".join(kinds), "1")
+    assert tuple(counts["kind"] for counts in counted) == kinds
+    for counts in counted:
+        assert counts["resumed"] == counts["kills"] > 5 * STEPS, counts
+        assert counts["repeated"] == counts["events_lost"] == 0, counts
+        if counts["kind"] == "idempotent":
+            assert counts["in_doubt"] == 0, counts
+
+
+def test_each_strategy_killed_at_boundaries(tmp_path: Path) -> None:
     """Result, memory, session, cost and audit are those of a run that was not killed."""
-    command = [sys.executable, "-m", "tests.support.durable_crashes", str(tmp_path), "1", strategy, EVERY]
-    ended = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
-    assert ended.returncode == 0, ended.stderr
-    counts = json.loads(ended.stdout)
-    print(counts)
-    assert counts["resumed"] == counts["kills"] > 20 // int(EVERY)
-    assert counts["repeated"] == counts["events_lost"] == 0
+    counted = killed("durable_crashes", str(tmp_path), "1", ",".join(STRATEGIES), EVERY)
+    assert tuple(counts["kind"] for counts in counted) == STRATEGIES
+    for counts in counted:
+        assert counts["resumed"] == counts["kills"] > 20 // int(EVERY), counts
+        assert counts["repeated"] == counts["events_lost"] == 0, counts
 
 
-@pytest.mark.parametrize("case", CASES)
-def test_a_run_killed_beside_the_writes_to_its_stores(tmp_path: Path, case: str) -> None:
+def test_a_run_killed_beside_the_writes_to_its_stores(tmp_path: Path) -> None:
     """Session, cost, memory and audit have it once, also if their disk was full as the run ended."""
-    command = [sys.executable, "-m", "tests.support.owed_crashes", str(tmp_path / case), EVERY_WRITE, case]
-    (tmp_path / case).mkdir()
-    ended = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
-    assert ended.returncode == 0, ended.stderr
-    counts = json.loads(ended.stdout)
-    print(counts)
-    assert counts["kills"] >= counts["boundaries"] // int(EVERY_WRITE) > 20 // int(EVERY_WRITE) - 1
+    counted = killed("owed_crashes", str(tmp_path), EVERY_WRITE)
+    assert tuple(counts["case"] for counts in counted) == CASES
+    for counts in counted:
+        every = int(EVERY_WRITE)
+        assert counts["kills"] >= counts["boundaries"] // every > 20 // every - 1, counts
 
 
 JUDGED = """
