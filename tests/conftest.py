@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import os
 import signal
+import sys
 from collections.abc import Iterator
 
 import pytest
@@ -16,6 +17,12 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as a shell lets its bac
     signal.signal(signal.SIGINT, signal.default_int_handler)
 os.environ["XDG_STATE_HOME"] = os.devnull  # what a user has found out about models is no part of a test
 os.environ["LITELLM_LOCAL_MODEL_COST_MAP"] = "True"  # litellm reaches for the network at import without it
+MEMORY = "/dev/shm"
+if sys.platform == "linux" and os.access(MEMORY, os.W_OK):
+    room = os.statvfs(MEMORY)
+    if room.f_bavail * room.f_frsize > 2**31 and not room.f_flag & os.ST_NOEXEC:
+        # the databases of thousands of tests wait for no disk
+        os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", MEMORY)
 
 
 @pytest.fixture
@@ -35,6 +42,13 @@ def without_backoff() -> Iterator[None]:
     """Calls of models are made again at once."""
     with stamina.set_testing(True, attempts=9, cap=True):
         yield
+
+
+@pytest.fixture
+def quick_orders(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A run finds the orders of other processes at once, not within a second."""
+    renewal = "reactive_agents.adapters.leases.LeaseRenewal.__init__"
+    monkeypatch.setattr(f"{renewal}.__kwdefaults__", {"beat_s": 0.02})
 
 
 gc.disable()  # collecting the tests makes many objects and hardly any garbage

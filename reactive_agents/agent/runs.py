@@ -56,7 +56,7 @@ from reactive_agents.engine.durability import (
     task_difference,
 )
 from reactive_agents.engine.replay import RecordedStep, Replay, fork_run, recorded_steps, replay_run
-from reactive_agents.engine.run_journal import arguments_in_doubt, order_note
+from reactive_agents.engine.run_journal import FIRST_WAIT_S, arguments_in_doubt, order_note
 from reactive_agents.engine.services import RunOverrides
 from reactive_agents.event_loop import schedule_on_this_loop, spawn_on_this_loop
 from reactive_agents.kernel.service_calls import BrokenServiceError, call_outside_record
@@ -240,6 +240,7 @@ class Runs(Generic[R]):
         gone is cancelled here.
         """
         before: RunState = "running"
+        pause_s = FIRST_WAIT_S
         while True:
             run = await self.find(run_id)
             if run.has_ended:
@@ -254,7 +255,8 @@ class Runs(Generic[R]):
                     run_id,
                 )
             before = run.state
-            await anyio.sleep(_POLL_S)
+            await anyio.sleep(pause_s)
+            pause_s = min(pause_s * 1.5, _POLL_S)
         outcome = await outcome_of_record(self._record, run, self.engine.ports.output_shape)
         if isinstance(outcome, errors.RunRefused):
             raise AgentError(outcome)
