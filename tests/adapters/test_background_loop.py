@@ -16,6 +16,7 @@ import anyio.lowlevel
 import anyio.to_thread
 import pytest
 
+from reactive_agents.adapters import background_loop
 from reactive_agents.adapters.background_loop import BackgroundLoop, LoopStopped
 
 pytestmark = pytest.mark.anyio
@@ -84,7 +85,10 @@ async def test_a_cancellation_is_passed_on_and_waited_for(loop: BackgroundLoop) 
     assert seen == ["ended"]
 
 
-async def test_stopping_ends_what_runs_and_tells_who_waits(loop: BackgroundLoop) -> None:
+async def test_stopping_ends_what_runs_and_tells_who_waits(
+    loop: BackgroundLoop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(background_loop, "_LAST_CALLS_S", 0.05)
     begun, told = threading.Event(), []
 
     async def stay() -> None:

@@ -1301,9 +1301,19 @@ def running(one: ReactiveAgent) -> Any:
     return give
 
 
-@pytest.mark.parametrize("as_tool", [agent_tool, running])
-@pytest.mark.parametrize("hangs_at", ["t1=", "m2", "t2="])
-@pytest.mark.parametrize("hands_over", [False, True])
+@pytest.mark.parametrize(
+    ("hands_over", "hangs_at", "as_tool"),
+    [
+        (False, "t1=", agent_tool),
+        (False, "m2", agent_tool),
+        (False, "t2=", agent_tool),
+        (True, "t1=", agent_tool),
+        (True, "m2", agent_tool),
+        (True, "t2=", agent_tool),
+        (False, "t1=", running),
+        (True, "m2", running),
+    ],
+)
 async def test_what_other_agents_spent_is_counted_once_over_restarts(
     tmp_path: Path, hands_over: bool, hangs_at: str, as_tool: Callable[[ReactiveAgent], Any]
 ) -> None:
@@ -1848,16 +1858,16 @@ async def test_a_step_is_two_transactions(tmp_path: Path, monkeypatch: pytest.Mo
 
 
 async def test_an_entry_is_no_larger_for_the_steps_before_it(tmp_path: Path) -> None:
-    """The bytes that a step stores are the same at step 100 and at step 1,000."""
+    """The bytes that a step stores are the same at step 100 and at step 300."""
 
     @tool
     async def pay(number: int) -> str:
         """Make a payment."""
         return "paid"
 
-    turns = (call("pay", number=10_000 + step) for step in range(1_000))
+    turns = (call("pay", number=10_000 + step) for step in range(320))
     described = ReactiveAgents.create().with_llm(ScriptedLLM(*turns)).with_reasoning().with_tools(pay)
-    described = described.with_max_iterations(1_000).with_durability(tmp_path / "r.db", recover=False)
+    described = described.with_max_iterations(320).with_durability(tmp_path / "r.db", recover=False)
     async with described.build() as built:
         with suppress(AgentError):
             await built.run("Pay all.", run_id="order-1")
@@ -1870,7 +1880,7 @@ async def test_an_entry_is_no_larger_for_the_steps_before_it(tmp_path: Path) -> 
         entries = range(steps[f"m{step}"], steps[f"m{step + 10}"])
         return sum(sizes[number] for number in entries)
 
-    assert stored(985) - stored(100) <= 10 * 4 * 6
+    assert stored(300) - stored(100) <= 10 * 4 * 6
 
 
 async def test_a_run_goes_on_when_its_secrets_have_changed(tmp_path: Path) -> None:

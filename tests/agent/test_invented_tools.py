@@ -285,8 +285,7 @@ async def status_of(task: str, tried: str, said: str, deliver: Callable[[str], T
     return result.status
 
 
-@pytest.mark.parametrize("acts", [False, True])
-@pytest.mark.parametrize("deliver", [answer, say])
+@pytest.mark.parametrize(("deliver", "acts"), [(answer, True), (say, False)])
 @pytest.mark.parametrize(("task", "tried", "said"), DOES_THE_WORK)
 async def test_work_that_the_answer_does_needs_no_tool(
     task: str, tried: str, said: str, deliver: Callable[[str], Turn], acts: bool
@@ -294,8 +293,7 @@ async def test_work_that_the_answer_does_needs_no_tool(
     assert await status_of(task, tried, said, deliver, acts=acts) == "completed"
 
 
-@pytest.mark.parametrize("acts", [False, True])
-@pytest.mark.parametrize("deliver", [answer, say])
+@pytest.mark.parametrize(("deliver", "acts"), [(answer, True), (say, False)])
 @pytest.mark.parametrize(("task", "tried", "said"), ONLY_SAYS_SO)
 async def test_what_an_unknown_tool_was_to_do_is_not_done(
     task: str, tried: str, said: str, deliver: Callable[[str], Turn], acts: bool

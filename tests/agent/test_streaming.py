@@ -45,7 +45,7 @@ from reactive_agents.testing import (
 from tests.support.openai_server import Answer, Call, OpenAIServer, Reply
 from tests.support.waiting import until
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("without_backoff")]
 
 
 def add(a: int, b: int) -> int:

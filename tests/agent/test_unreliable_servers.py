@@ -233,8 +233,10 @@ def test_signs_around_the_name_of_a_tool_are_no_part_of_it(name: str) -> None:
     assert result.metadata.tool_calls == 1
 
 
-@pytest.mark.parametrize("repeated", ["the " * 3000, "I see. " * 800, "是的 " * 500])
-@pytest.mark.parametrize("finish_reason", ["stop", "length"])
+@pytest.mark.parametrize(
+    ("repeated", "finish_reason"),
+    [("the " * 3000, "stop"), ("I see. " * 800, "length"), ("是的 " * 500, "stop")],
+)
 def test_the_same_words_over_and_over_are_no_answer(repeated: str, finish_reason: str) -> None:
     stuck = Answer(repeated, finish_reason=finish_reason)
     with OpenAIServer(*[stuck] * 8) as server:

@@ -880,9 +880,8 @@ SCENARIO = (
 )
 
 
-@pytest.mark.parametrize("mode", ["linear", "dag"])
+@pytest.mark.parametrize(("mode", "forever_down"), [("linear", False), ("dag", False), ("linear", True)])
 @pytest.mark.parametrize("index", range(10))
-@pytest.mark.parametrize("forever_down", [False, True])
 async def test_a_model_that_fails_at_any_call_leaves_an_honest_result(
     index: int, mode: str, forever_down: bool
 ) -> None:

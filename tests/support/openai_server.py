@@ -177,7 +177,7 @@ class OpenAIServer:
         self.hung_up = threading.Event()
         self._http = ThreadingHTTPServer(("127.0.0.1", 0), self._handler())
         self._http.daemon_threads = False
-        self._thread = threading.Thread(target=self._http.serve_forever, args=(0.01,))
+        self._thread = threading.Thread(target=self._http.serve_forever, args=(0.002,))
 
     @property
     def base_url(self) -> str:

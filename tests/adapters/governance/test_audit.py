@@ -43,9 +43,7 @@ ENTRY = AuditEntry(RunId("r1"), TaskId("t1"), AgentId("a1"), "run", "completed",
 KEY = bytes(range(32))
 
 
-@pytest.fixture(params=["asyncio", "trio"])
-def anyio_backend(request: pytest.FixtureRequest) -> str:
-    return str(request.param)
+ON_BOTH = pytest.mark.parametrize("anyio_backend", ["asyncio", "trio"])
 
 
 @pytest.fixture
@@ -83,6 +81,7 @@ def broken(path: Path) -> tuple[int, str]:
     return error.sequence, error.problem
 
 
+@ON_BOTH
 async def test_entries_come_back_in_their_order(log: SqliteAuditLog) -> None:
     port: AuditLog = log
     await attempt(port.append(ENTRY))

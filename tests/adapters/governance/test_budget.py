@@ -23,9 +23,7 @@ DAY_S = 86_400.0
 RUN = RunId("run-1")
 
 
-@pytest.fixture(params=["asyncio", "trio"])
-def anyio_backend(request: pytest.FixtureRequest) -> str:
-    return str(request.param)
+ON_BOTH = pytest.mark.parametrize("anyio_backend", ["asyncio", "trio"])
 
 
 @pytest.fixture
@@ -44,6 +42,7 @@ async def reserved(budget: SqliteBudget, amount_usd: float) -> Reservation:
     return (await attempt(budget.reserve(RUN, amount_usd))).unwrap()
 
 
+@ON_BOTH
 async def test_what_is_reserved_is_gone_until_it_is_settled(budget: SqliteBudget) -> None:
     reservation = await reserved(budget, 0.75)
     assert reservation.amount_usd == 0.75
@@ -83,6 +82,7 @@ async def test_a_reservation_counts_for_its_user_on_the_day_that_it_was_made(
     await budget.aclose()
 
 
+@ON_BOTH
 async def test_of_many_reservations_at_once_there_are_as_many_as_dollars(
     tmp_path: Path, clock: FakeClock
 ) -> None:

@@ -41,9 +41,7 @@ SECOND = evolve(
 THIRD = evolve(FIRST, run_id=RunId("r3"), models=(BIG,), at=START + timedelta(days=1))
 
 
-@pytest.fixture(params=["asyncio", "trio"])
-def anyio_backend(request: pytest.FixtureRequest) -> str:
-    return str(request.param)
+ON_BOTH = pytest.mark.parametrize("anyio_backend", ["asyncio", "trio"])
 
 
 @pytest.fixture
@@ -56,6 +54,7 @@ async def tracker(tmp_path: Path) -> AsyncIterator[SqliteCostTracker]:
     await made.aclose()
 
 
+@ON_BOTH
 async def test_totals_by_model_begin_with_the_dearest(tracker: SqliteCostTracker) -> None:
     assert await attempt(tracker.totals("model")) == Success(
         (

@@ -196,7 +196,7 @@ def test_the_work_grows_with_the_length_alone(piece: str) -> None:
     assert_linear(lambda size: found(piece * (size // len(piece))), 500)
 
 
-@pytest.mark.parametrize("mark", [*".!?;", "。"])
+@pytest.mark.parametrize("mark", [".", "。"])
 def test_a_long_run_of_marks_that_ends_no_sentence_is_read_once(mark: str) -> None:
     """Otherwise this takes an hour, in one search that holds up every thread of the process."""
     assert injection._said(f"Hello{mark * 400_000}x") == []

@@ -31,9 +31,7 @@ NOW = datetime(2026, 1, 1, tzinfo=UTC)
 JUDGED = EvidenceVerifier(VerificationConfig(judge_model="scripted/judge"))
 
 
-@pytest.fixture(params=["asyncio", "trio"])
-def anyio_backend(request: pytest.FixtureRequest) -> str:
-    return str(request.param)
+ON_BOTH = pytest.mark.parametrize("anyio_backend", ["asyncio", "trio"])
 
 
 def observed(key: str | None, text: str, tool: str = "file-read", *, success: bool = True) -> ReasoningStep:
@@ -100,6 +98,7 @@ async def test_a_claim_is_supported_by_what_was_observed(answer: str, seen: str,
     assert len(report.findings) == (not supported)
 
 
+@ON_BOTH
 async def test_the_full_result_counts_and_not_the_shortened_view() -> None:
     report = await verified("It is 4711.", {"file-read-1": "x" * 90_000 + " 4711"})
     assert report.verified
@@ -308,6 +307,7 @@ async def test_a_model_that_fails_leaves_the_rules_to_decide(turn: object) -> No
     assert "it had no part in this" in report.findings[0]
 
 
+@ON_BOTH
 async def test_other_runs_go_on_while_a_long_result_is_read() -> None:
     turns, done = 0, False
 

@@ -21,7 +21,7 @@ from reactive_agents.core.models import (
 )
 from tests.support.openai_server import OpenAIServer, Raw, Reply, refusal
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("without_backoff")]
 
 QUESTION = ModelRequest((UserMessage("Tell me a story."),))
 

@@ -256,6 +256,7 @@ async def test_an_outage_longer_than_the_timeout_is_not_waited_for_but_a_fallbac
     assert [request.body["model"] for request in server.requests] == ["gpt-4o-mini", "gpt-4o"]
 
 
+@pytest.mark.usefixtures("without_backoff")
 async def test_a_server_error_and_a_body_that_is_no_json_are_retried() -> None:
     broken = Raw(200, "<html>oops</html>")
     with OpenAIServer(refusal(500), broken, Answer("Fine.")) as server:

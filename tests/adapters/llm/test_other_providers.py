@@ -217,8 +217,9 @@ def ollama_stream(*messages: Mapping[str, object]) -> Raw:
 THOUGHT = "<think>\nThe user asks for planets.\n</think>\n\nThe first planet is Mercury."
 
 
-@pytest.mark.parametrize("size", [1, 7, 12, 200])
-@pytest.mark.parametrize("model", ["ollama/m", "ollama_chat/m"])
+@pytest.mark.parametrize(
+    ("model", "size"), [("ollama/m", 1), ("ollama_chat/m", 7), ("ollama_chat/m", 12), ("ollama/m", 200)]
+)
 @pytest.mark.parametrize(
     "text", [THOUGHT, "<think>Planets. Mercury", "print('hello <think> world </think>')"]
 )

@@ -357,6 +357,7 @@ async def test_an_error_about_something_else_blames_no_parameter(
     assert refused.of("openai/house-brand", server.base_url) == ()
 
 
+@pytest.mark.usefixtures("without_backoff")
 @pytest.mark.parametrize("status", [400, 401, 422, 500])
 async def test_no_secret_of_the_settings_is_in_an_error(status: int) -> None:
     settings = ModelSettings(

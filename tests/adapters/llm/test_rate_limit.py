@@ -32,7 +32,7 @@ from reactive_agents.testing import FakeClock, ScriptedLLM, say
 from tests.support.openai_server import Answer, OpenAIServer, refusal
 from tests.support.virtual_time import LoopClock, in_virtual_time
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("without_backoff")]
 QUESTION = ModelRequest((UserMessage("What now?"),))
 
 

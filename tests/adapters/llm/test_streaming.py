@@ -41,7 +41,7 @@ from reactive_agents.testing import FakeClock
 from tests.support.openai_server import Answer, Call, OpenAIServer, Raw, Reply, refusal, sent_events
 from tests.support.waiting import until
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("without_backoff")]
 
 MODEL = "openai/gpt-4o-mini"
 QUESTION = ModelRequest((UserMessage("What now?"),))

@@ -30,9 +30,7 @@ ROOT = Path(__file__).parents[3]
 pytestmark = pytest.mark.anyio
 
 
-@pytest.fixture(params=["asyncio", "trio"])
-def anyio_backend(request: pytest.FixtureRequest) -> str:
-    return str(request.param)
+ON_BOTH = pytest.mark.parametrize("anyio_backend", ["asyncio", "trio"])
 
 
 @pytest.fixture
@@ -97,6 +95,7 @@ async def test_the_file_is_in_wal_mode_and_of_the_newest_version(database: Memor
         assert direct.execute("PRAGMA user_version").fetchone() == (LAYOUT,)
 
 
+@ON_BOTH
 async def test_work_that_fails_leaves_nothing_behind(database: MemoryStore) -> None:
     def half(connection: sqlite3.Connection) -> None:
         keep(connection)
@@ -287,6 +286,7 @@ async def test_the_database_of_another_program_is_left_alone(database: MemorySto
 # --- a file that is not well ----------------------------------------------------------------------------
 
 
+@ON_BOTH
 async def test_a_lock_that_is_held_too_long_is_a_failure_and_then_none(
     database: MemoryStore, path: Path
 ) -> None:
@@ -300,6 +300,7 @@ async def test_a_lock_that_is_held_too_long_is_a_failure_and_then_none(
     assert await database.write("keep", keep) == Success(None)
 
 
+@ON_BOTH
 async def test_a_lock_that_is_let_go_in_time_is_waited_for(path: Path) -> None:
     database = open_memory_store(path)
     await database.read("open", lambda _: None)

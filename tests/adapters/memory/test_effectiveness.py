@@ -18,9 +18,7 @@ from tests.support.memories import a_result
 pytestmark = pytest.mark.anyio
 
 
-@pytest.fixture(params=["asyncio", "trio"])
-def anyio_backend(request: pytest.FixtureRequest) -> str:
-    return str(request.param)
+ON_BOTH = pytest.mark.parametrize("anyio_backend", ["asyncio", "trio"])
 
 
 @pytest.fixture
@@ -35,6 +33,7 @@ async def test_without_a_record_there_is_nothing(tracker: SqliteEffectiveness) -
     assert await attempt(tracker.get_best_strategy("query")) == Success(Nothing)
 
 
+@ON_BOTH
 async def test_averages_are_those_of_all_runs(tracker: SqliteEffectiveness) -> None:
     for cost, success in ((1.0, True), (2.0, False), (6.0, True)):
         result = a_result(cost=cost, confidence=cost / 8)

@@ -24,9 +24,7 @@ pytestmark = pytest.mark.anyio
 BY_WORDS_ALONE = "Memory uses keyword search alone, because the embedder failed"
 
 
-@pytest.fixture(params=["asyncio", "trio"])
-def anyio_backend(request: pytest.FixtureRequest) -> str:
-    return str(request.param)
+ON_BOTH = pytest.mark.parametrize("anyio_backend", ["asyncio", "trio"])
 
 
 Opened = Callable[..., MemoryServices]
@@ -59,6 +57,7 @@ async def found(services: MemoryServices, text: str, limit: int = 20) -> list[st
 # --- two searches in one --------------------------------------------------------------------------------
 
 
+@ON_BOTH
 async def test_what_shares_no_word_is_found_by_its_meaning(opened: Opened) -> None:
     services = opened(ToyEmbedder())
     await remember(services, "Ann's automobile", "The soup is salty today", "Doctor Miller")
@@ -190,6 +189,7 @@ class Refusing:
         return FutureResult.from_failure(ModelUnavailable("It is down: sk-ant-abcdefghijklmnop1234567.", "m"))
 
 
+@ON_BOTH
 @pytest.mark.parametrize(
     ("embedder", "why"),
     [

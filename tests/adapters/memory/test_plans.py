@@ -28,9 +28,7 @@ from tests.support.memories import AGENT, OTHER, a_plan
 pytestmark = pytest.mark.anyio
 
 
-@pytest.fixture(params=["asyncio", "trio"])
-def anyio_backend(request: pytest.FixtureRequest) -> str:
-    return str(request.param)
+ON_BOTH = pytest.mark.parametrize("anyio_backend", ["asyncio", "trio"])
 
 
 @pytest.fixture
@@ -40,6 +38,7 @@ async def plans(tmp_path: Path) -> AsyncIterator[SqlitePlanStore]:
     await database.aclose()
 
 
+@ON_BOTH
 async def test_a_plan_comes_back_as_it_was_saved(plans: SqlitePlanStore) -> None:
     port: PlanStore = plans
     plan = a_plan()

@@ -42,9 +42,7 @@ pytestmark = pytest.mark.anyio
 DAY_S = 86_400.0
 
 
-@pytest.fixture(params=["asyncio", "trio"])
-def anyio_backend(request: pytest.FixtureRequest) -> str:
-    return str(request.param)
+ON_BOTH = pytest.mark.parametrize("anyio_backend", ["asyncio", "trio"])
 
 
 @pytest.fixture
@@ -79,6 +77,7 @@ async def test_a_new_memory_recalls_nothing(memory: SqliteMemory) -> None:
     assert await attempt(memory.bootstrap(AGENT, a_task())) == Success(MemoryContext("1"))
 
 
+@ON_BOTH
 async def test_what_a_run_leaves_behind_is_recalled_with_where_it_comes_from(memory: SqliteMemory) -> None:
     task = a_task("Remember that I prefer metric units. How high is Mount Elbrus?")
     result = a_result(
@@ -157,19 +156,19 @@ async def test_what_fades_is_not_recalled_and_then_deleted(
     assert left == [("Call me Ann.",)]
 
 
-@pytest.mark.parametrize("budget", [1, 50, 300, 2000])
-async def test_what_is_recalled_stays_within_the_budget(services: MemoryServices, budget: int) -> None:
-    config = MemoryConfig(token_budget=budget)
-    memory = SqliteMemory(services.database, config, clock=FakeClock(), ids=SequentialIds())
+async def test_what_is_recalled_stays_within_the_budget(services: MemoryServices) -> None:
     for number in range(30):
         task = a_task(f"Find the population of Berlin in the year {1990 + number}", name=f"task-{number}")
         output = f"Berlin had {3_000_000 + number} inhabitants, as the office counted in {1990 + number}."
-        await attempt(memory.flush(task, a_result(output, observed(f"tool-{number}", "x"))))
-    found = (await attempt(memory.bootstrap(AGENT, a_task("population of Berlin inhabitants")))).unwrap()
-    texts = (found.semantic, *found.episodes, *found.procedures)
-    assert sum(tokens_of(text) for text in texts) <= budget
-    assert bool(found.semantic) == (budget >= 50)
-    assert bool(found.episodes) == (budget >= 300)
+        await attempt(services.memory.flush(task, a_result(output, observed(f"tool-{number}", "x"))))
+    for budget in (1, 50, 300, 2000):
+        config = MemoryConfig(token_budget=budget)
+        memory = SqliteMemory(services.database, config, clock=FakeClock(), ids=SequentialIds())
+        found = (await attempt(memory.bootstrap(AGENT, a_task("population of Berlin inhabitants")))).unwrap()
+        texts = (found.semantic, *found.episodes, *found.procedures)
+        assert sum(tokens_of(text) for text in texts) <= budget
+        assert bool(found.semantic) == (budget >= 50)
+        assert bool(found.episodes) == (budget >= 300)
 
 
 async def test_a_session_is_kept_whole(memory: SqliteMemory) -> None:
@@ -231,9 +230,9 @@ async def test_working_memory_is_not_remembered_directly(memory: SqliteMemory) -
 # --- asking and forgetting ------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("text", "found"),
-    [
+async def test_search_takes_words_and_nothing_as_syntax(memory: SqliteMemory) -> None:
+    await attempt(memory.remember(AGENT, fact("The café on Elbrus lies high.")))
+    for text, found in (
         ("elbrus", True),
         ("HIGH elbrus", True),
         ("elbrus café", True),
@@ -245,17 +244,16 @@ async def test_working_memory_is_not_remembered_directly(memory: SqliteMemory) -
         ('" OR 1 NEAR( * -', False),
         ("content:elbrus", False),
         ("\ud800 \x00", False),
-    ],
-)
-async def test_search_takes_words_and_nothing_as_syntax(memory: SqliteMemory, text: str, found: bool) -> None:
-    await attempt(memory.remember(AGENT, fact("The café on Elbrus lies high.")))
-    result = await attempt(memory.search(AGENT, text))
-    assert bool(result.unwrap()) is found
+    ):
+        result = await attempt(memory.search(AGENT, text))
+        assert bool(result.unwrap()) is found, text
 
 
-@pytest.mark.parametrize(
-    ("text", "found"),
-    [
+async def test_search_finds_words_inside_of_chinese_and_japanese(services: MemoryServices) -> None:
+    await attempt(
+        services.memory.remember(AGENT, fact("Annaの猫の名前はミケです。東京に住んでいます。 See Anna."))
+    )
+    for text, found in (
         ("猫", True),
         ("ミケ", True),
         ("東京 猫", True),
@@ -265,18 +263,11 @@ async def test_search_takes_words_and_nothing_as_syntax(memory: SqliteMemory, te
         ("大阪 猫", False),
         ("Ann 東京", False),
         ("京東", False),
-    ],
-)
-async def test_search_finds_words_inside_of_chinese_and_japanese(
-    services: MemoryServices, text: str, found: bool
-) -> None:
-    await attempt(
-        services.memory.remember(AGENT, fact("Annaの猫の名前はミケです。東京に住んでいます。 See Anna."))
-    )
-    assert bool((await attempt(services.memory.search(AGENT, text))).unwrap()) is found
-    assert bool((await attempt(services.archive.search(text))).unwrap()) is found
-    assert (await attempt(services.memory.search(OTHER, text))).unwrap() == ()
-    assert (await attempt(services.memory.search(AGENT, text, kinds=("episodic",)))).unwrap() == ()
+    ):
+        assert bool((await attempt(services.memory.search(AGENT, text))).unwrap()) is found, text
+        assert bool((await attempt(services.archive.search(text))).unwrap()) is found, text
+        assert (await attempt(services.memory.search(OTHER, text))).unwrap() == ()
+        assert (await attempt(services.memory.search(AGENT, text, kinds=("episodic",)))).unwrap() == ()
 
 
 async def test_the_whole_of_chinese_comes_before_a_part(memory: SqliteMemory) -> None:

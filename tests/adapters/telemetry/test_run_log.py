@@ -234,7 +234,8 @@ def test_a_long_run_keeps_one_request_in_memory(tmp_path: Path) -> None:
     async def look(context: RunContext, number: int) -> int:
         """Look up a number."""
         await agent.container.core.events().flush()
-        alive.append(sum(isinstance(each, AssistantMessage) for each in gc.get_objects()))
+        if number in (0, 29):
+            alive.append(sum(isinstance(each, AssistantMessage) for each in gc.get_objects()))
         return number
 
     turns = [call("look", number=number) for number in range(30)]
@@ -242,7 +243,7 @@ def test_a_long_run_keeps_one_request_in_memory(tmp_path: Path) -> None:
     builder = ReactiveAgents.create().with_llm(model).with_reasoning().with_tools(look)
     agent = builder.with_run_log(tmp_path / "runs.db").with_max_iterations(32).build()
     agent.run_sync("Count.")
-    assert len(alive) == 30
+    assert len(alive) == 2
     assert alive[-1] - alive[0] < 100  # it would be 465 if each request were kept
 
 

@@ -25,10 +25,7 @@ pytestmark = pytest.mark.anyio
 LIMITS = ContentConfig(max_bytes=1_000, allow_hosts=("127.0.0.1",))
 
 
-@pytest.fixture(params=["asyncio", "trio"])
-def anyio_backend(request: pytest.FixtureRequest) -> str:
-    """Every test here runs on both event loops."""
-    return str(request.param)
+ON_BOTH = pytest.mark.parametrize("anyio_backend", ["asyncio", "trio"])
 
 
 @pytest.fixture
@@ -54,6 +51,7 @@ async def refused(url: str, limits: ContentConfig = LIMITS) -> ContentRefused:
     return error
 
 
+@ON_BOTH
 async def test_bytes_of_any_type_are_fetched(server: Server) -> None:
     assert await loaded(server.answer("/cat.png", contents.PNG, "image/png")) == contents.PNG
     assert await loaded(server.answer("/x", contents.PNG, "")) == contents.PNG
@@ -95,6 +93,7 @@ async def test_no_more_than_the_limit_is_read(server: Server) -> None:
     assert (await refused(bomb)).field == "size"
 
 
+@ON_BOTH
 async def test_a_server_that_never_ends_is_left_in_time(server: Server) -> None:
     def drip(request: BaseHTTPRequestHandler) -> None:
         request.send_response(200)

@@ -141,10 +141,7 @@ def running(server: Server, context: ssl.SSLContext | None = None) -> Iterator[S
             thread.join()
 
 
-@pytest.fixture(params=["asyncio", "trio"])
-def anyio_backend(request: pytest.FixtureRequest) -> str:
-    """Every test here runs on both event loops."""
-    return str(request.param)
+ON_BOTH = pytest.mark.parametrize("anyio_backend", ["asyncio", "trio"])
 
 
 @pytest.fixture
@@ -200,6 +197,7 @@ def test_the_tool_as_a_model_sees_it() -> None:
 # --- what comes back ------------------------------------------------------------------------------------
 
 
+@ON_BOTH
 async def test_html_becomes_readable(server: Server) -> None:
     url = server.answer("/deep/page", PAGE, "text/html")
     assert await result_of(url) == {
@@ -325,6 +323,7 @@ async def test_compressed_in_a_way_that_is_not_known(server: Server) -> None:
     assert "is not compressed as it says" in await failure_of(url)
 
 
+@ON_BOTH
 async def test_a_slow_body_ends_at_the_timeout(server: Server) -> None:
     def trickle(request: BaseHTTPRequestHandler) -> None:
         request.send_response(200)

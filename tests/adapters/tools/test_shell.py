@@ -45,10 +45,7 @@ SCOPE = ToolScope(RunId("run"), TaskId("task"), AgentId("agent"), SessionId("ses
 PYTHON = Path(sys.executable).name
 
 
-@pytest.fixture(params=["asyncio", "trio"])
-def anyio_backend(request: pytest.FixtureRequest) -> str:
-    """Every test here runs on both event loops."""
-    return str(request.param)
+ON_BOTH = pytest.mark.parametrize("anyio_backend", ["asyncio", "trio"])
 
 
 @pytest.fixture(autouse=True)
@@ -112,6 +109,7 @@ async def test_a_call_from_python_runs_only_allowed_programs(tmp_path: Path) -> 
 # --- what comes back ------------------------------------------------------------------------------------
 
 
+@ON_BOTH
 async def test_a_program_runs_in_the_workspace(tmp_path: Path) -> None:
     (tmp_path / "a b.txt").write_text("apple\nbanana\n")
     found = await output_of(tmp_path, "grep", "-n", "an", "a b.txt")
@@ -138,6 +136,7 @@ async def test_a_program_that_is_ended_by_a_signal(tmp_path: Path) -> None:
     assert found["exit_code"] == -signal.SIGABRT
 
 
+@ON_BOTH
 async def test_standard_input(tmp_path: Path) -> None:
     assert (await output_of(tmp_path, "cat", input="größe\n"))["stdout"] == "größe\n"
     assert (await output_of(tmp_path, "cat"))["stdout"] == ""
@@ -286,6 +285,7 @@ async def run_family(directory: Path, kind: str) -> None:
 KINDS = ["docile", "stubborn", "leaving"] + (["daemons"] if sys.platform == "linux" else [])
 
 
+@ON_BOTH
 @pytest.mark.parametrize("kind", KINDS)
 async def test_a_cancelled_program_takes_its_family_along(tmp_path: Path, kind: str) -> None:
     async with anyio.create_task_group() as group:
@@ -309,11 +309,13 @@ async def test_where_processes_cannot_be_listed_the_group_ends(tmp_path: Path, k
         await tree.end(grace_s=0.1)
 
 
+@ON_BOTH
 async def test_a_program_that_ends_leaves_nobody_behind(tmp_path: Path) -> None:
     await run_family(tmp_path, "leaving")
     assert [pid for pid in await family(tmp_path) if is_alive(pid)] == []
 
 
+@ON_BOTH
 async def test_the_whole_family_ends_at_the_timeout(tmp_path: Path) -> None:
     tool = freely(PYTHON, timeout_s=0.3)
     command: list[Json] = [PYTHON, "-c", FAMILY, "docile", "2", FAMILY]

@@ -47,7 +47,7 @@ async def test_the_time_of_a_tool_begins_with_its_function(let_go: threading.Eve
         anyio.from_thread.run_sync(begun.set)
         return let_go.wait()
 
-    service = make_service(hold, tool(name="work", timeout_s=1.0)(lambda: "worked"))
+    service = make_service(hold, tool(name="work", timeout_s=0.4)(lambda: "worked"))
     async with anyio.create_task_group() as group:
         group.start_soon(run, service, "hold")
         await begun.wait()
@@ -56,7 +56,7 @@ async def test_the_time_of_a_tool_begins_with_its_function(let_go: threading.Eve
             ended.append((await run(service, "work")).unwrap().result)
 
         group.start_soon(work)
-        await anyio.sleep(1.1)  # longer than the timeout of the tool
+        await anyio.sleep(0.45)  # longer than the timeout of the tool
         assert ended == []
         let_go.set()
     assert ended == ["worked"]

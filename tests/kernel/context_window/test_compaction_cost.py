@@ -64,5 +64,5 @@ async def test_also_a_run_that_is_shortened_again_and_again_does_not_get_slower(
 ) -> None:
     """The cost grows until the first time: turns before it are never shortened, those after it are."""
     await calls_until(1, method, NARROW)
-    calls = await calls_until(800, method, NARROW)
-    assert calls[800] - calls[400] < 2 * 1.1 * (calls[400] - calls[200])
+    calls = await calls_until(400, method, NARROW)
+    assert calls[400] - calls[200] < 2 * 1.1 * (calls[200] - calls[100])

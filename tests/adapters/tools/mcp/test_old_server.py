@@ -10,6 +10,7 @@ import pytest
 from attrs import evolve
 
 from reactive_agents.adapters.tools.mcp import McpTools, connection
+from reactive_agents.adapters.tools.mcp.stdio import end_server
 from reactive_agents.core.errors import ToolFailed, ToolTimedOut
 from tests.adapters.tools.mcp.servers import CLOCK, SCOPE, failure, is_gone, old, opened, run, value
 from tests.support.waiting import until
@@ -60,7 +61,10 @@ async def test_half_of_a_surrogate_pair_does_no_harm(tools: McpTools) -> None:
     assert await value(tools, "fine", anything="half a \ud83d") == "fine"
 
 
-async def test_an_answer_beyond_all_bounds_ends_the_server(tools: McpTools) -> None:
+async def test_an_answer_beyond_all_bounds_ends_the_server(
+    tools: McpTools, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(end_server, "__kwdefaults__", {"patience_s": 0.2})  # it cannot end by itself
     assert "is gone" in (await failure(tools, "long")).message
     assert await value(tools, "fine") == "fine"
 
@@ -79,6 +83,7 @@ async def test_a_server_that_answers_nothing_after_a_call_timed_out_is_started_a
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(connection, "_ENDS_BY_ITSELF_S", 0.1)
+    monkeypatch.setattr(end_server, "__kwdefaults__", {"patience_s": 0.2})
 
     async def timed_out(name: str) -> bool:
         scope = evolve(SCOPE, deadline=CLOCK.monotonic() + 0.3)

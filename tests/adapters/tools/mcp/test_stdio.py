@@ -28,9 +28,7 @@ from tests.support.waiting import until
 pytestmark = pytest.mark.anyio
 
 
-@pytest.fixture(params=["asyncio", "trio"])
-def anyio_backend(request: pytest.FixtureRequest) -> str:
-    return str(request.param)
+ON_BOTH = pytest.mark.parametrize("anyio_backend", ["asyncio", "trio"])
 
 
 def test_the_end_of_the_output_is_kept() -> None:
@@ -74,7 +72,10 @@ def test_signs_in_texts_do_not_count_and_too_many_end_the_count() -> None:
         ("'x'*9_000_000", "a line that is too long"),
     ],
 )
-async def test_a_message_that_would_fill_the_memory_ends_the_server(written: str, problem: str) -> None:
+async def test_a_message_that_would_fill_the_memory_ends_the_server(
+    written: str, problem: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(end_server, "__kwdefaults__", {"patience_s": 0.2})  # it cannot end by itself
     script = f"print({written}, flush=True); input()"
     server = McpServer("big", command=sys.executable, args=("-c", script))
     message = (await McpTools([server], clock=CLOCK).open()).failure().message
@@ -85,7 +86,7 @@ def shell(script: str) -> McpServer:
     return McpServer("shell", command="/bin/sh", args=("-c", script))
 
 
-async def end(script: str, *, patience_s: float = 0.5) -> int | None:
+async def end(script: str, *, patience_s: float = 0.2) -> int | None:
     """The exit code of a script that is ended once it has said that it is ready."""
     process, tree = await start_server(shell(script))
     assert process.stdout is not None
@@ -98,6 +99,7 @@ async def end(script: str, *, patience_s: float = 0.5) -> int | None:
     return process.returncode
 
 
+@ON_BOTH
 async def test_a_process_that_leaves_when_its_input_ends_is_not_killed() -> None:
     assert await end("echo ready; cat; exit 5", patience_s=60.0) == 5
 
@@ -106,13 +108,14 @@ async def test_one_that_stays_gets_a_signal() -> None:
     assert await end("trap 'exit 6' TERM; echo ready; while :; do sleep 0.05; done", patience_s=1.0) == 6
 
 
+@ON_BOTH
 async def test_one_that_ignores_signals_is_killed() -> None:
     assert await end("trap '' TERM; echo ready; while :; do sleep 0.05; done") == -9
 
 
 async def test_children_end_with_the_process(tmp_path: Path) -> None:
     child = tmp_path / "child"
-    assert await end(f"sleep 60 & echo $! > {child}; echo ready; cat; exit 0") == 0
+    assert await end(f"sleep 60 & echo $! > {child}; echo ready; cat; exit 0", patience_s=60.0) == 0
     await until(lambda: not is_running(int(child.read_text())))
 
 
@@ -123,6 +126,7 @@ async def test_children_that_ignore_signals_are_killed(tmp_path: Path) -> None:
     await until(lambda: not is_running(int(child.read_text())))
 
 
+@ON_BOTH
 @pytest.mark.skipif(not Path("/proc").exists(), reason="needs /proc to find them")
 async def test_children_that_left_the_session_end_as_well(tmp_path: Path) -> None:
     child = tmp_path / "child"
