@@ -1655,10 +1655,9 @@ async def test_a_call_of_a_tool_that_a_new_version_lacks_keeps_its_result_or_its
 
 _HANGS_AT_ITS_SECOND_REQUEST = """
 import asyncio, sys
-from reactive_agents import ReactiveAgents
+from reactive_agents import ReactiveAgents, tool
 from reactive_agents.effects import attempt, effect
 from reactive_agents.testing import ScriptedLLM, call
-from tests.agent.test_durable_runs import agent, Bank
 
 class Hanging(ScriptedLLM):
     @effect
@@ -1667,10 +1666,18 @@ class Hanging(ScriptedLLM):
             await asyncio.sleep(3600)
         return await attempt(super().complete(request))
 
-asyncio.run(agent(sys.argv[1], Bank(), Hanging(call("pay", number=1))).run("Pay.", run_id="order-1"))
+@tool
+async def pay(number: int) -> str:
+    "Make a payment."
+    return f"paid {number}"
+
+described = ReactiveAgents.create().with_llm(Hanging(call("pay", number=1))).with_reasoning().with_tools(pay)
+agent = described.with_durability(sys.argv[1], recover=False).build()
+asyncio.run(agent.run("Pay.", run_id="order-1"))
 """
 
 
+@pytest.mark.system
 async def test_requests_that_were_cut_off_by_kills_are_counted(tmp_path: Path) -> None:
     """Each may be charged; what a fork takes over was asked for by another run."""
     path = tmp_path / "r.db"

@@ -761,6 +761,7 @@ agent.run_sync("Send.", run_id="mail")
 """
 
 
+@pytest.mark.system
 @pytest.mark.parametrize("at", ["decided", "called"])
 async def test_a_process_that_is_killed_after_the_decision_leaves_the_edited_call(
     at: str, tmp_path: Path

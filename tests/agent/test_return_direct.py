@@ -228,6 +228,7 @@ print(result.status, result.output, result.metadata.model_calls, result.metadata
 """
 
 
+@pytest.mark.system
 def test_a_run_killed_after_the_result_ends_the_same_without_a_call(tmp_path: Path) -> None:
     def started(mode: str) -> subprocess.CompletedProcess[str]:
         command = [sys.executable, "-c", PROGRAM, str(tmp_path / "r.db"), str(tmp_path / "made"), mode]
