@@ -125,7 +125,7 @@ EARLIER = (
 )
 
 
-@pytest.mark.parametrize("quotation", QUOTATIONS)
+@pytest.mark.parametrize("quotation", QUOTATIONS[::4])  # the places are what counts here
 @pytest.mark.parametrize(
     ("task", "history"),
     [
@@ -145,7 +145,7 @@ async def test_nor_when_it_came_with_the_conversation(
     assert desk.saved == []
 
 
-@pytest.mark.parametrize("quotation", QUOTATIONS)
+@pytest.mark.parametrize("quotation", QUOTATIONS[::4])
 @pytest.mark.parametrize("described", [{"description": f"Tells. {HOOK}"}, {"enum": [HOOK]}])
 async def test_nor_when_another_tool_is_described_with_it(described: Any, quotation: str) -> None:
     desk = Desk()

@@ -41,6 +41,7 @@ from reactive_agents.core.messages import ToolCall, ToolMessage, UserMessage
 from reactive_agents.core.models import ModelChunk, ModelRequest, ModelResponse
 from reactive_agents.effects import effect
 from reactive_agents.testing import ScriptedLLM, answer, call, calls, forever, say
+from tests.adapters.tools.mcp.servers import old
 from tests.support.mcp_server import PROGRAM, http_server
 
 pytestmark = pytest.mark.anyio
@@ -130,7 +131,8 @@ def test_tools_do_not_write_the_mcp_json_of_their_agent(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    servers = {"far": {"command": SERVER.command, "args": SERVER.args}}
+    server = old()
+    servers = {"far": {"command": server.command, "args": server.args}}
     Path("mcp.json").write_text(json.dumps({"mcpServers": servers}))
     writes = call("file-write", path="mcp.json", content="{}")
     builder = ReactiveAgents.create().with_llm(ScriptedLLM(writes, forever(answer("It cannot be written."))))

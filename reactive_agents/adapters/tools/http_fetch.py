@@ -11,6 +11,7 @@ import ssl
 import zlib
 from collections.abc import Mapping
 from contextlib import aclosing, suppress
+from functools import cache
 from html.parser import HTMLParser
 from typing import Final
 from urllib.parse import urljoin
@@ -87,7 +88,7 @@ async def fetch(
     Fails with ``AddressRefused`` if the policy forbids the URL or a redirect, and with ``ToolFailed`` if the
     host is unknown, does not answer, or does not answer with text.
     """
-    trusted = tls or httpx.create_ssl_context(trust_env=False)
+    trusted = tls or _public_authorities()
     for hop in range(MAX_REDIRECTS + 1):
         try:
             found = await _find_target(url, policy, redirected=hop > 0)
@@ -103,6 +104,12 @@ async def fetch(
             return Success(page)
         url = page
     return Failure(ToolFailed(tool_name, f"{shown(url)} is reached by more than {MAX_REDIRECTS} redirects"))
+
+
+@cache
+def _public_authorities() -> ssl.SSLContext:
+    """Return their certificates, which take long to read, once for all fetches."""
+    return httpx.create_ssl_context(trust_env=False)
 
 
 async def _find_target(

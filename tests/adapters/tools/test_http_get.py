@@ -15,10 +15,12 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 from returns.result import Result, Success
 
 from reactive_agents.adapters.system import SystemClock
+from reactive_agents.adapters.tools import http_fetch
 from reactive_agents.adapters.tools.builtin import builtin_tools
 from reactive_agents.adapters.tools.builtin.web import http_get, http_get_tool
 from reactive_agents.adapters.tools.decorator import Tool
@@ -131,7 +133,7 @@ def running(server: Server, context: ssl.SSLContext | None = None) -> Iterator[S
         if context is not None:
             listener.socket = context.wrap_socket(listener.socket, server_side=True)
         server.port = listener.server_address[1]
-        thread = threading.Thread(target=listener.serve_forever, args=(0.01,))
+        thread = threading.Thread(target=listener.serve_forever, args=(0.002,))
         thread.start()
         try:
             yield server
@@ -207,6 +209,24 @@ async def test_html_becomes_readable(server: Server) -> None:
         "text": READABLE.replace("PORT", str(server.port)),
         "truncated": False,
     }
+
+
+async def test_the_certificates_of_the_authorities_are_read_once(
+    server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It takes longer than many a fetch, and holds up the event loop."""
+    read = list[ssl.SSLContext]()
+
+    def reading(**_: bool) -> ssl.SSLContext:
+        read.append(ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT))
+        return read[-1]
+
+    monkeypatch.setattr(httpx, "create_ssl_context", reading)
+    http_fetch._public_authorities.cache_clear()
+    for _ in range(2):
+        await result_of(server.answer("/page", PAGE, "text/html"))
+    assert len(read) == 1
+    http_fetch._public_authorities.cache_clear()
 
 
 async def test_json_stays_as_it_is(server: Server) -> None:
