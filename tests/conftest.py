@@ -51,6 +51,12 @@ def quick_orders(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(f"{renewal}.__kwdefaults__", {"beat_s": 0.02})
 
 
+@pytest.fixture
+def quick_workers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Workers of a queue look at once for what is due, not four times a second."""
+    monkeypatch.setattr("reactive_agents.agent.queue_worker._POLL_S", 0.02)
+
+
 gc.disable()  # collecting the tests makes many objects and hardly any garbage
 
 

@@ -87,6 +87,7 @@ async def test_a_refusal_is_a_typed_error_without_the_key(reply: Raw, error: typ
         await service.aclose()
 
 
+@pytest.mark.usefixtures("without_backoff")
 async def test_every_answer_is_entered_into_the_account_of_the_run_also_one_that_cannot_be_used() -> None:
     entered: list[tuple[RunUsage, str, float]] = []
 

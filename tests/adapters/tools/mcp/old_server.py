@@ -131,7 +131,7 @@ def answer(message: dict[str, Any]) -> dict[str, Any] | None:
         case {"method": "tools/call", "params": {"name": "deaf"}}:
             os.close(0)  # what is written to it from now on is refused
             write({"id": message["id"], **call("fine")})
-            time.sleep(0.5)
+            time.sleep(0.2)
             os._exit(0)
         case {"method": "tools/call", "params": {"name": str(name)}} if name in ASKED:
             write({"id": "q", **ASKED[name]})

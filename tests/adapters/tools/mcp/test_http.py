@@ -227,7 +227,7 @@ def fleeting(drops: str = "", refusal: Any = None) -> Iterator[tuple[McpServer, 
     own = {"drops": drops, "refusal": refusal, "calls": [], "dropped": threading.Event()}
     handler = type("Fleeting", (_Fleeting,), own)
     with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
-        thread = threading.Thread(target=server.serve_forever)
+        thread = threading.Thread(target=server.serve_forever, args=(0.01,))
         thread.start()
         try:
             yield (
@@ -437,7 +437,7 @@ async def test_headers_of_a_function_are_sent_to_no_other_server_and_known_to_th
             """Write nothing."""
 
     listener = ThreadingHTTPServer(("127.0.0.1", 0), Other)
-    threading.Thread(target=listener.serve_forever, daemon=True).start()
+    threading.Thread(target=listener.serve_forever, args=(0.01,), daemon=True).start()
     other, redactor = f"http://127.0.0.1:{listener.server_port}/token", Redactor()
     with listener:
         headers = {"X-Api-Key": "harbour-noon-1", "X-Kind": "plain-words"}
@@ -478,7 +478,7 @@ class _Endless(BaseHTTPRequestHandler):
 async def test_a_body_without_end_is_cut_off(kind: str, piece: bytes, problem: str) -> None:
     handler = type("Endless", (_Endless,), {"kind": kind, "piece": piece, "sent": 0})
     with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
-        thread = threading.Thread(target=server.serve_forever)
+        thread = threading.Thread(target=server.serve_forever, args=(0.01,))
         thread.start()
         try:
             tools = McpTools(
@@ -548,7 +548,7 @@ class _Compressed(BaseHTTPRequestHandler):
 
 async def test_a_compressed_body_is_refused() -> None:
     with ThreadingHTTPServer(("127.0.0.1", 0), _Compressed) as server:
-        thread = threading.Thread(target=server.serve_forever)
+        thread = threading.Thread(target=server.serve_forever, args=(0.01,))
         thread.start()
         try:
             url = f"http://127.0.0.1:{server.server_port}/mcp"
