@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import gc
+import importlib
 import os
+import shutil
 import signal
 import sys
 from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
 
 import pytest
 import stamina
@@ -44,27 +49,21 @@ def without_backoff() -> Iterator[None]:
         yield
 
 
-@pytest.fixture
-def quick_orders(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A run finds the orders of other processes at once, not within a second."""
-    renewal = "reactive_agents.adapters.leases.LeaseRenewal.__init__"
-    monkeypatch.setattr(f"{renewal}.__kwdefaults__", {"beat_s": 0.02})
-
-
-@pytest.fixture
-def quick_workers(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Workers of a queue look at once for what is due, not four times a second."""
-    monkeypatch.setattr("reactive_agents.agent.queue_worker._POLL_S", 0.02)
-
-
 gc.disable()  # collecting the tests makes many objects and hardly any garbage
 
 
+LOOK_AGAIN = ("agent.runs", "cli.runs", "server.api", "server.runs", "studio.app")
+"""Modules that look at the record of a run again and again, while another process may have changed it."""
+
+
 def pytest_collection_finish() -> None:
-    """Let no later garbage collection look through the modules and the thousands of tests.
+    """Let no test wait long for a look at a record, nor a garbage collection look through all tests.
 
     Modules that tests import later are looked through, so that it is done after more new objects than usual.
     """
+    for name in LOOK_AGAIN:
+        if module := sys.modules.get(f"reactive_agents.{name}"):
+            module._POLL_S = 0.01  # type: ignore[attr-defined]
     gc.freeze()
     gc.set_threshold(20_000)
     gc.enable()

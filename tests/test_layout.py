@@ -2,49 +2,23 @@
 
 from __future__ import annotations
 
-import ast
 import doctest
-import gc
 import importlib
 import os
 import re
 import subprocess
 import sys
 import tomllib
-from collections.abc import Callable, Iterable, Iterator
-from functools import cache
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 import pytest
 
 import reactive_agents
 from reactive_agents.core.values import lazy_pattern
-
-ROOT = Path(__file__).parent.parent
-PACKAGE = ROOT / "reactive_agents"
-SOURCES = sorted(PACKAGE.rglob("*.py"))
+from tests.support.sources import PACKAGE, ROOT, SOURCES, module_name, sources
 
 SourceCheck = Callable[[Path], None]
-
-
-def module_name(source: Path) -> str:
-    """Return the name by which a file is imported."""
-    return ".".join(source.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
-
-
-@cache
-def parsed(source: Path) -> ast.Module:
-    """Return the syntax tree of a file."""
-    return ast.parse(source.read_text(encoding="utf-8"))
-
-
-@pytest.fixture(scope="module", autouse=True)
-def trees_end_with_this_module() -> Iterator[None]:
-    """Their two million nodes would slow down each garbage collection, now and later."""
-    gc.disable()
-    yield
-    parsed.cache_clear()
-    gc.enable()
 
 
 def check_each(subtests: pytest.Subtests, sources: Iterable[Path], check: SourceCheck) -> None:
@@ -75,14 +49,13 @@ def test_an_import_only_points_down() -> None:
 MODULES = {module_name(path): path for path in SOURCES}
 
 
-def modules_imported_in(nodes: Iterable[ast.AST]) -> Iterator[str]:
+def modules_imported_in(source: Path) -> set[str]:
     """The modules of the package that are named in import statements."""
-    for node in nodes:
-        if isinstance(node, ast.Import):
-            yield from (alias.name for alias in node.names)
-        if isinstance(node, ast.ImportFrom) and node.module:
-            full = (f"{node.module}.{alias.name}" for alias in node.names)
-            yield from {name if name in MODULES else node.module for name in full}
+    named = (
+        (module, f"{module}.{name}") if name else (module, module)
+        for module, name in sources()[source].imports
+    )
+    return {full if full in MODULES else module for module, full in named}
 
 
 def circles_of(imports: dict[str, set[str]]) -> list[str]:
@@ -95,63 +68,33 @@ def circles_of(imports: dict[str, set[str]]) -> list[str]:
 
 
 def test_no_modules_import_each_other_for_types_or_in_functions_either() -> None:
-    imports = {name: set(modules_imported_in(ast.walk(parsed(path)))) for name, path in MODULES.items()}
+    imports = {name: modules_imported_in(path) for name, path in MODULES.items()}
     assert sum(map(len, imports.values())) > 1_000
     assert circles_of(imports) == []
     assert circles_of({**imports, "reactive_agents.core.ids": {"reactive_agents.containers.runtime"}}) != []
 
 
 def test_modules_are_few_and_little_of_them_is_imports() -> None:
-    lines = imports = 0
-    for source in SOURCES:
-        lines += len(source.read_text(encoding="utf-8").splitlines())
-        imports += sum(
-            (node.end_lineno or node.lineno) - node.lineno + 1
-            for node in ast.walk(parsed(source))
-            if isinstance(node, ast.Import | ast.ImportFrom)
-        )
+    lines = sum(each.lines for each in sources().values())
+    imports = sum(each.import_lines for each in sources().values())
     assert len(SOURCES) < 320, f"{len(SOURCES)} modules: put what is new into the module of its subject"
     assert imports / lines < 0.08, (
         f"{imports} of {lines} lines: import a module where many of its names are used"
     )
 
 
-def test_what_is_public_has_a_docstring(subtests: pytest.Subtests) -> None:
-    def check(source: Path) -> None:
-        module = parsed(source)
-        if module.body:
-            assert ast.get_docstring(module), "the module has no docstring"
-        without = [each.name for each in public_definitions(module) if not has_docstring(each)]
-        assert without == []
-
-    public = (path for path in SOURCES if not path.name.startswith("_") or path.name == "__init__.py")
-    check_each(subtests, public, check)
+def test_what_is_public_has_a_docstring() -> None:
+    without = {
+        path: [*([] if source.docstring else ["the module"]), *source.undocumented]
+        for path, source in sources().items()
+        if source.lines and (path.name == "__init__.py" or not path.name.startswith("_"))
+    }
+    assert {path: names for path, names in without.items() if names} == {}
 
 
-Definition = ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
-
-
-def public_definitions(holder: ast.Module | ast.ClassDef) -> Iterator[Definition]:
-    """Public classes and functions, and the public methods of public classes."""
-    for node in holder.body:
-        if isinstance(node, Definition) and not node.name.startswith("_"):
-            yield node
-            if isinstance(node, ast.ClassDef):
-                yield from public_definitions(node)
-
-
-def has_docstring(definition: Definition) -> bool:
-    """Whether it has a docstring; further signatures of an overloaded function need none."""
-    decorators = [ast.unparse(each).rpartition(".")[2] for each in definition.decorator_list]
-    return bool(ast.get_docstring(definition)) or bool({"overload", "setter"} & set(decorators))
-
-
-def test_nothing_is_marked_as_unfinished(subtests: pytest.Subtests) -> None:
-    def check(source: Path) -> None:
-        text = source.read_text(encoding="utf-8")
-        assert [mark for mark in ("TODO", "FIXME", "XXX") if mark in text] == []
-
-    check_each(subtests, SOURCES, check)
+def test_nothing_is_marked_as_unfinished() -> None:
+    mark = re.compile("TODO|FIXME|XXX")
+    assert [path for path in SOURCES if mark.search(path.read_text(encoding="utf-8"))] == []
 
 
 def test_examples_in_docstrings_are_true(subtests: pytest.Subtests) -> None:
@@ -242,34 +185,24 @@ ALLOWED = {
 }
 
 
-def test_the_pure_packages_use_no_clock_no_randomness_and_no_files(subtests: pytest.Subtests) -> None:
-    def check(source: Path) -> None:
-        module = parsed(source)
-        assert imported(module) & IMPURE == ALLOWED.get(source.name, set())
-        called = {ast.unparse(node.func) for node in ast.walk(module) if isinstance(node, ast.Call)}
-        assert (
-            called & {"open", "print", "input", "datetime.now", "datetime.utcnow", "datetime.today"} == set()
-        )
-
-    pure = (path for path in SOURCES if path.relative_to(PACKAGE).parts[0] in PURE)
-    check_each(subtests, pure, check)
+READING = {"open", "print", "input", "datetime.now", "datetime.utcnow", "datetime.today"}
 
 
-def imported(module: ast.Module) -> set[str]:
-    """The top-level packages that a module imports, anywhere in it."""
-    nodes = list(ast.walk(module))
-    names = [alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names]
-    names += [node.module or "" for node in nodes if isinstance(node, ast.ImportFrom)]
-    return {name.partition(".")[0] for name in names}
+def test_the_pure_packages_use_no_clock_no_randomness_and_no_files() -> None:
+    pure = {path: each for path, each in sources().items() if path.relative_to(PACKAGE).parts[0] in PURE}
+    assert len(pure) > 100
+    for path, source in pure.items():
+        packages = {module.partition(".")[0] for module, _ in source.imports}
+        assert packages & IMPURE == ALLOWED.get(path.name, set()), path
+        assert source.called & READING == set(), path
 
 
-TIMERS = re.compile(r"\b(perf_counter|process_time|thread_time|fail_after)\b|wait_for\(|deadline=None")
+TIMERS = re.compile(r"\b(?:perf_counter|process_time|thread_time|fail_after)\b|wait_for\(|deadline=None")
 TIMED = ("benchmarks", "lab", "test_layout.py", "profiles.py")
 
 
-def test_no_test_measures_time_or_has_a_limit_of_its_own(subtests: pytest.Subtests) -> None:
-    def check(source: Path) -> None:
-        assert [found[0] for found in TIMERS.finditer(source.read_text(encoding="utf-8"))] == []
-
+def test_no_test_measures_time_or_has_a_limit_of_its_own() -> None:
     files = [path for folder in ("tests", "property_tests") for path in (ROOT / folder).rglob("*.py")]
-    check_each(subtests, (path for path in files if not set(TIMED) & set(path.parts)), check)
+    untimed = (path for path in files if not set(TIMED) & set(path.parts))
+    found = {path: TIMERS.findall(path.read_text(encoding="utf-8")) for path in untimed}
+    assert {path: timers for path, timers in found.items() if timers} == {}

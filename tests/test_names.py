@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-import ast
-import gc
 import re
 from collections import defaultdict
 from collections.abc import Iterator
-from functools import cache
-from pathlib import Path
 
-import pytest
+from tests.support.sources import PACKAGE, SOURCES, sources
 
-PACKAGE = Path(__file__).parent.parent / "reactive_agents"
 LONGEST_FIRST_LINE = 80
 GERUNDS_OF_THE_FIELD = {
     "chunking",
@@ -28,52 +23,27 @@ GERUNDS_OF_THE_FIELD = {
 }
 
 
-@cache
-def modules() -> dict[Path, ast.Module]:
-    """The syntax trees of the package."""
-    return {path: ast.parse(path.read_text(encoding="utf-8")) for path in sorted(PACKAGE.rglob("*.py"))}
-
-
-@pytest.fixture(scope="module", autouse=True)
-def trees_end_with_this_module() -> Iterator[None]:
-    """Their two million nodes would slow down each garbage collection, now and later."""
-    gc.disable()
-    yield
-    modules.cache_clear()
-    gc.enable()
-
-
-@cache
-def docstrings() -> tuple[tuple[str, str], ...]:
+def docstrings() -> Iterator[tuple[str, str]]:
     """Every docstring of the package, with its file and line."""
-    return tuple(_docstrings())
-
-
-def _docstrings() -> Iterator[tuple[str, str]]:
-    for path, module in modules().items():
-        for node in ast.walk(module):
-            if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
-                text = ast.get_docstring(node)
-                if text:
-                    line = 1 if isinstance(node, ast.Module) else node.lineno
-                    yield f"{path.relative_to(PACKAGE.parent)}:{line}", text
+    for path, source in sources().items():
+        for line, text in source.docstrings:
+            yield f"{path.relative_to(PACKAGE.parent)}:{line}", text
 
 
 def test_no_two_public_classes_have_one_name() -> None:
     places: defaultdict[str, list[str]] = defaultdict(list)
-    for path, module in modules().items():
-        for node in module.body:
-            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
-                places[node.name].append(str(path.relative_to(PACKAGE)))
+    for path, source in sources().items():
+        for name in source.classes:
+            places[name].append(str(path.relative_to(PACKAGE)))
     assert {name: found for name, found in places.items() if len(found) > 1} == {}
 
 
 def test_no_module_has_the_name_of_a_package_beside_it() -> None:
-    assert [path for path in modules() if path.with_suffix("").is_dir()] == []
+    assert [path for path in SOURCES if path.with_suffix("").is_dir()] == []
 
 
 def test_modules_are_nouns() -> None:
-    gerunds = [path.stem for path in modules() if re.fullmatch("[a-z]+ing", path.stem)]
+    gerunds = [path.stem for path in SOURCES if re.fullmatch("[a-z]+ing", path.stem)]
     assert set(gerunds) <= GERUNDS_OF_THE_FIELD
 
 
@@ -92,8 +62,8 @@ MAIN_MODULES = {"cli": "main"}
 
 def test_each_package_begins_with_why_it_is_as_it_is() -> None:
     """More than a title: at least a sentence or two below it."""
-    packages = [path.parent for path in modules() if path.match("reactive_agents/*/__init__.py")]
+    packages = [path.parent for path in SOURCES if path.match("reactive_agents/*/__init__.py")]
     assert len(packages) > 10
     mains = [path / f"{MAIN_MODULES.get(path.name, '__init__')}.py" for path in packages]
-    texts = {main.parent.name: ast.get_docstring(modules()[main]) or "" for main in mains}
+    texts = {main.parent.name: sources()[main].docstring or "" for main in mains}
     assert [name for name, text in texts.items() if len(text.splitlines()) < 4] == []

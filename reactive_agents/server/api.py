@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import re
 import secrets
-from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime
+from functools import cache
 from typing import Annotated, Any, Literal, TypeAlias, TypeVar
 from urllib.parse import quote, urlsplit
 
@@ -369,9 +370,9 @@ def _read_query(kind: type[_Q], request: Request) -> _Q:
 
 def routes(service: runs.AgentService) -> list[BaseRoute]:
     """Return the routes of the API."""
-    document = openapi(needs_agent=len(service.agents) > 1)
 
     async def show(request: Request) -> Response:
+        document = openapi(needs_agent=len(service.agents) > 1)
         return web.JsonText({**document, "servers": [{"url": service.address(request)}]})
 
     whole = "{request_id:path}"  # the id of a call that is made beside others contains a "/"
@@ -701,8 +702,9 @@ OPERATIONS: Sequence[Operation] = (
 )
 
 
-def openapi(*, needs_agent: bool = False) -> dict[str, Any]:
-    """Return the OpenAPI document of the API.
+@cache
+def openapi(*, needs_agent: bool = False) -> Mapping[str, Any]:
+    """Return the OpenAPI document of the API, made when it is first asked for.
 
     Args:
         needs_agent: whether a run must name its agent, since there are several.

@@ -167,8 +167,9 @@ def test_runs_of_the_command_line_are_logged_in_the_state_directory(tmp_path: Pa
     assert "What is 2 * 3?" in listed.stdout
 
 
-def test_a_tree_of_thoughts_is_a_graph_and_a_picture(tmp_path: Path) -> None:
+def test_a_tree_of_thoughts_is_a_graph_and_a_picture(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "runs.db"
+    monkeypatch.setattr(studio_runs, "PACE", 0.0)
     anyio.run(studio_runs.searched, path)
     (run,) = document("list", "--runs", path)
     graph = command("runs", "show", run["run_id"], "--runs", path, "--graph").stdout

@@ -74,7 +74,8 @@ def test_two_agents_of_one_name_are_refused(tmp_path: Path) -> None:
     assert "helper" in refused.failure().message
 
 
-def test_runs_of_a_file_are_shown(tmp_path: Path) -> None:
+def test_runs_of_a_file_are_shown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(studio_runs, "PACE", 0.0)
     anyio.run(studio_runs.failed, tmp_path / "runs.db")
     file = tmp_path / "run.jsonl"
     file.write_text(command("runs", "export", "--runs", tmp_path / "runs.db").stdout)

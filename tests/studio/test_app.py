@@ -686,7 +686,7 @@ async def test_the_text_of_a_model_is_followed_as_it_comes(tmp_path: Path) -> No
     agent = summing(path, thinking, answer("It is sent."))
     app = create_studio(RunLibrary(path, read_only=False), [agent], token=TOKEN)
     async with (
-        listening(app, timeout_graceful_shutdown=1) as address,
+        listening(app) as address,
         httpx.AsyncClient(base_url=address, timeout=60) as client,
     ):
         client.base_url = await signed_in(client)

@@ -55,10 +55,14 @@ async def place_order(product: str, cartons: int) -> str:
     return f"order 4471: {cartons} cartons of {product}"
 
 
+PACE = 1.0
+"""The part of the time of a model that its turns take."""
+
+
 def took(turn: Turn, seconds: float, tokens_in: int, tokens_out: int) -> Turn:
     """Return a turn that takes a while and costs something, as a model's does."""
     usage = Usage(tokens_in, tokens_out, tokens_in + tokens_out)
-    return evolve(turn, delay=seconds, usage=usage, cost_usd=(tokens_in * 0.25 + tokens_out * 2) / 1e6)
+    return evolve(turn, delay=seconds * PACE, usage=usage, cost_usd=(tokens_in * 0.25 + tokens_out * 2) / 1e6)
 
 
 def builder(path: Path, name: str, *turns: Turn) -> ReactiveAgents:

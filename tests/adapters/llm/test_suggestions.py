@@ -4,9 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from reactive_agents.adapters.llm.error_mapping import similar_models
 from tests.support.command_line import command
 from tests.support.openai_server import OpenAIServer, refusal
+
+
+def similar_models(model: str) -> tuple[str, ...]:
+    """The names that are suggested; litellm takes seconds to load, which no collection of tests waits for."""
+    from reactive_agents.adapters.llm import error_mapping
+
+    return error_mapping.similar_models(model)
 
 
 @pytest.mark.parametrize(
