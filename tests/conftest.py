@@ -5,18 +5,15 @@ from __future__ import annotations
 import gc
 import importlib
 import os
-import shutil
 import signal
 import sys
 from collections.abc import Iterator
-from contextlib import suppress
-from pathlib import Path
-from typing import Any
 
 import pytest
 import stamina
 
 import tests.support.profiles  # noqa: F401 - sets how hypothesis looks for examples
+from reactive_agents.adapters.leases import LeaseRenewal
 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as a shell lets its background jobs do
     signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -52,8 +49,15 @@ def without_backoff() -> Iterator[None]:
 gc.disable()  # collecting the tests makes many objects and hardly any garbage
 
 
-LOOK_AGAIN = ("agent.runs", "cli.runs", "server.api", "server.runs", "studio.app")
-"""Modules that look at the record of a run again and again, while another process may have changed it."""
+LOOK_AGAIN = (
+    "reactive_agents.agent.queue_worker",
+    "reactive_agents.agent.runs",
+    "reactive_agents.cli.runs",
+    "reactive_agents.server.api",
+    "reactive_agents.server.runs",
+    "reactive_agents.studio.app",
+)
+"""Modules that look at the record of a run again and again, as another process may have changed it."""
 
 
 def pytest_collection_finish() -> None:
@@ -62,8 +66,9 @@ def pytest_collection_finish() -> None:
     Modules that tests import later are looked through, so that it is done after more new objects than usual.
     """
     for name in LOOK_AGAIN:
-        if module := sys.modules.get(f"reactive_agents.{name}"):
-            module._POLL_S = 0.01  # type: ignore[attr-defined]
+        if name.rpartition(".")[0] in sys.modules:
+            importlib.import_module(name)._POLL_S = 0.01  # type: ignore[attr-defined]
+    LeaseRenewal.__init__.__kwdefaults__["beat_s"] = 0.05  # when a run learns of orders of other processes
     gc.freeze()
     gc.set_threshold(20_000)
     gc.enable()

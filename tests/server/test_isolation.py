@@ -13,7 +13,7 @@ from urllib.parse import quote
 import anyio
 import httpx
 import pytest
-from attrs import define
+from attrs import define, evolve
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -349,7 +349,7 @@ MALFORMED = {
 
 async def test_a_malformed_request_begins_nothing_and_ends_its_connection() -> None:
     app = create_app(agent("clerk", forever(say("never"))))
-    async with listening(app, http="h11", timeout_keep_alive=1) as address:
+    async with listening(app, http="h11", timeout_keep_alive=0.1) as address:
         for name, request in MALFORMED.items():
             assert (await raw(address, request)).startswith(b"HTTP/1.1 4"), name
     assert app.state.service.started == 0
@@ -357,8 +357,8 @@ async def test_a_malformed_request_begins_nothing_and_ends_its_connection() -> N
 
 @pytest.mark.parametrize("path", [b"/v1/runs", b"/v1/responses", b"/ag-ui", b"/a2a/clerk", b"/mcp"])
 async def test_a_body_that_does_not_come_is_given_up(path: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(web, "_DISCARDS_S", 0.2)
-    app = create_app(agent("clerk", forever(say("never"))), limits=NARROW)
+    monkeypatch.setattr(web, "_DISCARDS_S", 0.1)
+    app = create_app(agent("clerk", forever(say("never"))), limits=evolve(NARROW, body_s=0.05))
     head = HEAD.replace(b"/v1/runs", path)
     async with listening(app) as address:
         late = await raw(address, head + b'Content-Length: 100\r\n\r\n{"task": ')
