@@ -246,19 +246,28 @@ def take(step: str, number: int, runtime: RuntimeContainer) -> None:
                 provider()  # it may be given the object of an override that is no service
 
 
+@pytest.fixture(scope="module")
+def expected(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    """The behaviour of an agent whose container nobody has changed."""
+    watch = Watch(tmp_path_factory.mktemp("unchanged"))
+    return anyio.run(behaviour, build(watch), watch)
+
+
 @examples(12)
-@given(steps)
+@given(done=steps)
 def test_overrides_that_are_reset_leave_the_agent_that_was_built(
-    tmp_path_factory: pytest.TempPathFactory, done: list[tuple[str, int]]
+    tmp_path_factory: pytest.TempPathFactory, expected: dict[str, Any], done: list[tuple[str, int]]
 ) -> None:
     watch = Watch(tmp_path_factory.mktemp("sessions"))
-    expected = anyio.run(behaviour, build(watch), watch)
     agent = build(watch)
     for step, number in done:
         take(step, number, agent.container)
     agent.container.reset_override()
     agent.container.reset_singletons()
     assert anyio.run(behaviour, agent, watch) == expected
+
+
+def test_each_part_of_the_agent_takes_part(expected: dict[str, Any]) -> None:
     assert expected["seen"] == PARTS
     assert (expected["models"], expected["schema"]) == ({"scripted/cheap"}, True)
     assert expected["sessions"] == (["talk"], {"cart": ["tulip"]})
@@ -270,9 +279,9 @@ def test_overrides_that_are_reset_leave_the_agent_that_was_built(
     assert expected["error"] == "GuardrailViolationError"
 
 
-def test_each_provider_by_itself_is_overridden_and_reset(tmp_path: Path) -> None:
+def test_each_provider_by_itself_is_overridden_and_reset(tmp_path: Path, expected: dict[str, Any]) -> None:
     watch = Watch(tmp_path)
-    agent, expected = build(watch), anyio.run(behaviour, build(watch), watch)
+    agent = build(watch)
     for number in range(len(all_providers(agent.container))):
         agent.container.reset_singletons()
         provider = all_providers(agent.container)[number]

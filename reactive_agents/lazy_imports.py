@@ -33,6 +33,10 @@ def lazy_names(package: str, homes: Mapping[str, str]) -> Callable[[str], Any]:
     return __getattr__
 
 
+_has_frozen = False
+"""Whether this program has frozen objects; it is asked no more then, since they are counted one by one."""
+
+
 @contextmanager
 def uncollected() -> Iterator[None]:
     """Collect no garbage within the block, nor soon what it made.
@@ -40,13 +44,15 @@ def uncollected() -> Iterator[None]:
     An import makes many objects, and nearly all of them stay: they go to the oldest generation at once,
     instead of being looked through for each. A program that has frozen its objects keeps them frozen.
     """
+    global _has_frozen
     enabled = gc.isenabled()
     gc.disable()
     try:
         yield
     finally:
         if enabled:
-            if not gc.get_freeze_count():
+            _has_frozen = _has_frozen or gc.get_freeze_count() > 0
+            if not _has_frozen:
                 gc.freeze()
                 gc.unfreeze()  # to the oldest generation
             gc.enable()
