@@ -58,7 +58,7 @@ class SlowModel(ScriptedLLM):
         return await attempt(super().complete(request))
 
 
-@examples(300)
+@examples(100)
 @given(
     cancelled_at=st.sets(st.integers(0, 60)),
     for_ever_after=st.none() | st.integers(0, 60),
