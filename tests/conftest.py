@@ -6,8 +6,10 @@ import gc
 import importlib
 import os
 import signal
+import ssl
 import sys
 from collections.abc import Iterator
+from functools import cache
 
 import pytest
 import stamina
@@ -19,6 +21,9 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as a shell lets its bac
     signal.signal(signal.SIGINT, signal.default_int_handler)
 os.environ["XDG_STATE_HOME"] = os.devnull  # what a user has found out about models is no part of a test
 os.environ["LITELLM_LOCAL_MODEL_COST_MAP"] = "True"  # litellm reaches for the network at import without it
+# each client of HTTP reads the certificates of all authorities, which takes longer than most tests
+ssl.create_default_context = cache(ssl.create_default_context)
+
 MEMORY = "/dev/shm"
 if sys.platform == "linux" and os.access(MEMORY, os.W_OK):
     room = os.statvfs(MEMORY)
