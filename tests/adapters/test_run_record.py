@@ -156,7 +156,6 @@ async def test_a_run_that_ends_its_processes_does_not_hold_up_its_queue(opened: 
     await record.aclose()
 
 
-@pytest.mark.usefixtures("quick_orders")
 async def test_the_lease_of_a_run_that_was_abandoned_is_renewed_no_more(opened: Open) -> None:
     """Another process could never take it over."""
     record, renewed = opened(FakeClock()), list[str]()

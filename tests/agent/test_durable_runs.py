@@ -635,7 +635,6 @@ async def test_without_an_approver_nobody_is_asked_about_a_doubt(tmp_path: Path)
         assert file.execute("SELECT key FROM run_entries WHERE kind = 'question'").fetchall() == []
 
 
-@pytest.mark.usefixtures("quick_orders")
 async def test_a_call_is_still_in_doubt_if_its_run_is_stopped_while_a_person_is_asked(tmp_path: Path) -> None:
     path, bank, ended = tmp_path / "r.db", Bank(hangs_at=2), list[AgentResult]()
     options: Any = {"risk": "medium", "description": "Pay a bill."}
@@ -886,7 +885,6 @@ async def test_a_process_that_lost_its_run_stops_before_the_next_call(tmp_path: 
     assert bank.numbers == [1]
 
 
-@pytest.mark.usefixtures("quick_orders")
 async def test_a_process_that_lost_its_run_waits_no_longer_for_a_person(tmp_path: Path) -> None:
     @tool(requires_approval=True)
     def send(to: str) -> str:
@@ -2002,7 +2000,6 @@ async def test_a_run_that_a_validator_began_is_counted_once_over_a_restart(tmp_p
     assert (await one.runs.replay("r1")).difference == ""
 
 
-@pytest.mark.usefixtures("quick_orders")
 @pytest.mark.parametrize("by", ["a rule", "a guardrail"])
 @pytest.mark.parametrize("goes_on", [False, True])
 async def test_an_agent_that_a_service_asked_is_counted_once_when_its_run_is_cancelled(

@@ -265,7 +265,6 @@ async def test_a_run_is_cancelled_from_another_process(tmp_path: Path) -> None:
     assert isinstance(ended.value.error, RunRefused)
 
 
-@pytest.mark.usefixtures("quick_orders")
 @pytest.mark.parametrize("order", ["stop", "cancel", "pause"])
 async def test_the_audit_log_says_who_ended_or_paused_a_run_from_another_process(
     tmp_path: Path, order: str
@@ -310,7 +309,6 @@ async def test_the_audit_log_says_who_ended_or_paused_a_run_from_another_process
     assert (await running.runs.replay("r1")).difference == ""
 
 
-@pytest.mark.usefixtures("quick_orders")
 async def test_a_stop_that_was_entered_before_a_crash_is_in_the_audit_log_once(tmp_path: Path) -> None:
     work = Work()
     killed = tmp_path / "killed"
@@ -381,7 +379,6 @@ async def test_a_run_that_was_taken_over_while_a_person_decided_does_nothing_wit
     assert not work.begun.is_set()
 
 
-@pytest.mark.usefixtures("quick_orders")
 async def test_a_run_that_was_handed_over_is_stopped_from_another_process_with_the_reason(
     tmp_path: Path,
 ) -> None:
@@ -533,7 +530,6 @@ async def test_a_run_that_is_cancelled_while_it_waits_for_a_worker_is_waited_for
     assert isinstance(ended.value.error, RunCancelled)
 
 
-@pytest.mark.usefixtures("quick_orders")
 async def test_a_run_is_paused_and_goes_on_from_another_process(tmp_path: Path) -> None:
     work = Work()
     running = agent(tmp_path / "r.db", ScriptedLLM(call("step", number=1), answer("Did 1.")), work.step)
@@ -562,7 +558,6 @@ async def test_a_queued_run_that_is_paused_is_listed_as_paused(tmp_path: Path) -
     assert [run.run_id for run in await one.runs.list(state="queued")] == [later]
 
 
-@pytest.mark.usefixtures("quick_orders")
 async def test_a_pause_outlives_its_process(tmp_path: Path) -> None:
     work = Work()
     step = tool(idempotent=True)(work.step)
@@ -586,7 +581,6 @@ async def test_a_pause_outlives_its_process(tmp_path: Path) -> None:
     assert (await other.runs.wait("r1")).output == "Did 1."
 
 
-@pytest.mark.usefixtures("quick_orders")
 @pytest.mark.parametrize("whom", ["caller", "sub-run"])
 async def test_an_agent_that_is_a_tool_is_paused_from_another_process(tmp_path: Path, whom: str) -> None:
     """Its own pause holds over a restart; that of its caller comes after its call, which is a step."""
@@ -633,7 +627,6 @@ async def test_an_agent_that_is_a_tool_is_paused_from_another_process(tmp_path: 
     assert work.done == [1]
 
 
-@pytest.mark.usefixtures("quick_orders")
 async def test_a_paused_run_whose_process_is_gone_is_taken_by_one_that_waits_for_it(tmp_path: Path) -> None:
     work = Work()
     step = tool(idempotent=True)(work.step)
@@ -659,7 +652,6 @@ async def test_a_paused_run_whose_process_is_gone_is_taken_by_one_that_waits_for
     assert (await second.runs.wait("r1")).output == "Did 1."
 
 
-@pytest.mark.usefixtures("quick_orders")
 async def test_a_run_that_waits_for_an_approval_ends_when_it_is_deleted(tmp_path: Path) -> None:
     @tool(requires_approval=True)
     def send(to: str) -> str:
@@ -1462,7 +1454,6 @@ async def test_a_question_of_a_run_that_has_ended_waits_for_nobody(tmp_path: Pat
         await one.runs.approve("r1")
 
 
-@pytest.mark.usefixtures("quick_orders")
 @pytest.mark.parametrize("places", ["r.db", "own.db", "own.db r.db"])
 @pytest.mark.parametrize("ends_by", ["cancel", "stop"])
 async def test_a_question_of_a_sub_run_waits_for_nobody_when_its_caller_has_ended(

@@ -23,7 +23,7 @@ EVERY_WRITE = EVERY if EVERY == "1" else "9"
 
 
 def killed(program: str, *arguments: str) -> list[dict[str, Any]]:
-    """Return what a program counted of each kind of run; it imports once for all, and forks their processes."""
+    """Return what a program counted of each kind of run; it imports once, and forks for each."""
     command = [sys.executable, "-m", f"tests.support.{program}", *arguments]
     ended = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     print(ended.stdout)
