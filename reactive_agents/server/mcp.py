@@ -52,6 +52,7 @@ if TYPE_CHECKING:
     from starlette.routing import BaseRoute
 
 _PRINCIPAL: Final = "reactive_agents.principal"
+_LEFT: Final = "reactive_agents.left"
 _NO_PROGRAM: Final[runs.Answer] = (
     "call",
     None,
@@ -143,6 +144,7 @@ class McpAgents:
         run = followed.run
         try:
             async with anyio.create_task_group() as group:
+                group.start_soon(self._cancel_left, context, run)
                 async for kept in run.follow(followed.seen):
                     if kept is not None:
                         followed.seen = kept.number
@@ -158,12 +160,19 @@ class McpAgents:
                     if not _can_ask(context) or context.session.can_send_request:
                         continue
                     if questions := [each for each in new if request_key(each) in run.requests]:
+                        group.cancel_scope.cancel()
                         return self._ask_for_input(followed, questions)
                 group.cancel_scope.cancel()
         except BaseException:
             self._service.cancel(run)
             raise
         return _result(run, self._service.agents[run.agent])
+
+    async def _cancel_left(self, context: _Context, run: runs.LiveRun) -> None:
+        """Cancel the run when the HTTP request of its call ends; the older protocol ignores that."""
+        if context.request is not None:
+            await context.request.scope[_LEFT].wait()
+            self._service.cancel(run)
 
     async def _ask(self, context: _Context, run: runs.LiveRun, request: OpenQuestion) -> None:
         params = _form(request)
@@ -478,13 +487,15 @@ class McpEndpoint:
             check_values(body)
             request = with_body(request, body)
         sessions = await self._sessions_of(principal)
-        scope = {**scope, _PRINCIPAL: principal}
+        left = anyio.Event()
+        scope = {**scope, _PRINCIPAL: principal, _LEFT: left}
         is_open = request.method == "GET"  # a stream without a run, which would not be counted
         with uses.held(principal, "streams") if is_open else nullcontext():
             sessions.requests += 1
             try:
                 await sessions.manager.handle_request(scope, request.receive, send)
             finally:
+                left.set()
                 sessions.requests -= 1
 
     async def _sessions_of(self, principal: Principal) -> _Sessions:

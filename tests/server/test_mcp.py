@@ -326,6 +326,28 @@ async def test_over_http_a_person_is_asked_and_a_call_that_is_left_is_cancelled(
         await ended.wait()
 
 
+@pytest.mark.parametrize("mode", MODES)
+async def test_over_http_a_client_that_vanishes_in_a_call_leaves_no_run(mode: str) -> None:
+    ended = anyio.Event()
+
+    @tool
+    async def wait() -> str:
+        """Wait."""
+        connection.cancel()
+        try:
+            await anyio.sleep_forever()
+        finally:
+            ended.set()
+        return ""
+
+    agent = named("waiter", forever(call("wait"))).with_reasoning().with_tools(wait).build()
+    async with listening(create_app(agent, protocols=["mcp"])) as address:
+        with anyio.CancelScope() as connection:
+            async with http_client(address, {}, mode) as client:
+                await client.call_tool("waiter", {"task": "Wait."})
+        await ended.wait()
+
+
 async def test_the_audit_has_a_call_once_whose_server_ended_before_it_was_approved(tmp_path: Path) -> None:
     PAID.clear()
     asked = anyio.Event()
