@@ -50,6 +50,8 @@ from reactive_agents.server.access import Principal
 
 _POLL_S = 0.5
 _SILENCE_S = 15.0
+_ENDED = "ended"
+"""The id of the last event of a run that is found in its record alone."""
 
 # --- what is sent and received --------------------------------------------------------------------------
 
@@ -448,13 +450,15 @@ async def _get(call: Call) -> Response:
 
 async def _events(call: Call) -> Response:
     run = await call.service.find(call.principal, call.part("run_id"))
-    after = 0
+    after, seen = 0, call.request.headers.get("last-event-id", "")
     if isinstance(run, runs.LiveRun):
-        token, _, number = call.request.headers.get("last-event-id", "").partition(":")
+        token, _, number = seen.partition(":")
         if token == run.token and number.isdecimal() and len(number) < 10:
             after = int(number)
             if run.has_ended and after > run.last:  # the run itself, too
                 return Response(status_code=204)  # stops readers that reconnect forever
+    elif run.has_ended and seen == _ENDED:
+        return Response(status_code=204)
     held = call.service.uses.held(call.principal, "streams")
     return web.EndedResponse(web.EventStream(_stream(call, run, after)), held.close)
 
@@ -475,7 +479,8 @@ async def _stream(call: Call, run: runs.Run, after: int) -> AsyncGenerator[bytes
     with suppress(web.Problem):  # the run was deleted, or a store failed
         while True:
             data = json_bytes(await _run_document(service, run))
-            yield web.HEARTBEAT if data == shown else web.sse(data, event="run")
+            number = _ENDED if run.has_ended else ""
+            yield web.HEARTBEAT if data == shown else web.sse(data, event="run", number=number)
             shown = data
             if run.has_ended:
                 return

@@ -145,6 +145,18 @@ async def test_a_reader_goes_on_after_the_last_event_it_has_read() -> None:
             assert events_of(again.text) == whole
 
 
+async def test_a_reader_that_has_seen_the_end_of_a_run_of_the_record_is_told_to_stop(tmp_path: Path) -> None:
+    described = builder(say("Done.")).with_durability(tmp_path / "runs.db")
+    async with asking(create_app(described.build())) as client:
+        run = await begun(client)
+        await ended(client, run)
+    async with asking(create_app(described.build())) as client:  # the next process
+        path = f"/v1/runs/{run['run_id']}/events"
+        (last,) = events_of((await client.get(path, headers={"last-event-id": "abcd:3"})).text)
+        again = await client.get(path, headers={"last-event-id": last["id"]})
+    assert (last["event"], again.status_code) == ("run", 204)
+
+
 async def test_the_head_of_a_stream_ends_at_once_and_holds_no_place() -> None:
     go = anyio.Event()
 
