@@ -169,7 +169,10 @@ class McpAgents:
         return _result(run, self._service.agents[run.agent])
 
     async def _cancel_left(self, context: _Context, run: runs.LiveRun) -> None:
-        """Cancel the run when the HTTP request of its call ends; the older protocol ignores that."""
+        """Cancel the run when the HTTP request of its call ends.
+
+        The library itself does so in the newer protocol alone.
+        """
         if context.request is not None:
             await context.request.scope[_LEFT].wait()
             self._service.cancel(run)
