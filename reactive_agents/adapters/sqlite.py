@@ -725,7 +725,7 @@ def open_to_read(path: DatabasePath, *, timeout_s: float = DEFAULT_PATIENCE_S) -
 
 
 def _is_still(path: Path) -> bool:
-    """Return whether a file is read as it is, since its log cannot be made and it has none.
+    """Return whether a file has no log, and none can be made: it is read as is.
 
     SQLite makes a log even to read, and refuses to where it may not write. What another process writes later
     is seen by the next connection alone.
