@@ -15,6 +15,7 @@ from attrs import evolve
 from returns.result import Failure, Success
 
 from reactive_agents import AgentError, ReactiveAgent, ReactiveAgents, tool
+from reactive_agents.adapters.leases import LeaseRenewal
 from reactive_agents.adapters.memory import sessions
 from reactive_agents.adapters.memory.sessions import LEASE_S, SqliteSessions
 from reactive_agents.adapters.telemetry.console import Line, describe
@@ -119,6 +120,13 @@ async def asked(store: SqliteSessions, session: str = "a") -> list[str]:
 # --- processes that stand still -------------------------------------------------------------------------
 
 
+@pytest.fixture
+def stands_still(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No ticket is renewed, which would be valid again by a clock that a test has set forward."""
+    monkeypatch.setattr(LeaseRenewal, "hold", lambda *_: None)
+
+
+@pytest.mark.usefixtures("stands_still")
 async def test_a_run_that_begins_again_has_the_same_turn_unless_another_came_after_it(tmp_path: Path) -> None:
     path, clock = tmp_path / "s.db", FakeClock()
     killed, other = SqliteSessions(path, clock=clock), SqliteSessions(path, clock=clock)
@@ -130,6 +138,7 @@ async def test_a_run_that_begins_again_has_the_same_turn_unless_another_came_aft
     assert (await begun(other, ONE)).turn == 2
 
 
+@pytest.mark.usefixtures("stands_still")
 async def test_a_run_that_stood_still_is_added_in_its_place_once(tmp_path: Path) -> None:
     path, clock = tmp_path / "s.db", FakeClock()
     stopped, other = SqliteSessions(path, clock=clock), SqliteSessions(path, clock=clock)
@@ -146,6 +155,7 @@ async def test_a_run_that_stood_still_is_added_in_its_place_once(tmp_path: Path)
     await stopped.aclose()
 
 
+@pytest.mark.usefixtures("stands_still")
 async def test_a_waiting_run_that_stood_still_does_not_begin_beside_another(tmp_path: Path) -> None:
     path, clock, looks = tmp_path / "s.db", FakeClock(), CountingClock()
     store, other = SqliteSessions(path, clock=clock), SqliteSessions(path, clock=clock)
@@ -327,6 +337,7 @@ async def test_no_session_is_forked_into_the_name_of_one_that_just_begins(place:
     assert {each.session: each.user for each in await agent.sessions.list()} == {"eve's": "eve", "new": "ada"}
 
 
+@pytest.mark.usefixtures("stands_still")
 async def test_a_run_is_not_added_to_the_session_of_somebody_else(tmp_path: Path) -> None:
     clock = FakeClock()
     store = SqliteSessions(tmp_path / "s.db", clock=clock)
