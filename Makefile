@@ -14,6 +14,8 @@ PYTEST := $(BIN)/python -m pytest -q --max-worker-restart=0
 CRASHES := $(BIN)/python -m pytest -q -rP -o faulthandler_timeout=7200
 # one more than processors: some tests wait for servers, processes and the disk
 WORKERS = $(shell $(BIN)/python -c 'import os; print((os.cpu_count() or 1) + 1)')
+# two more in system tests, which wait longer
+SYSTEM_WORKERS = $(shell $(BIN)/python -c 'import os; print((os.cpu_count() or 1) + 2)')
 # those that take longest come first, so that no worker is left alone with one at the end
 SYSTEM_TESTS = $(shell grep --recursive --files-with-matches --include='test_*.py' mark.system property_tests tests | sort)
 QUESTION ?= How does a run end when the iteration limit is reached, and what is 17 * 23?
@@ -72,7 +74,7 @@ requests: $(DEVELOPMENT) ## Write the requests of strategies again, after a chan
 	WRITE_REQUESTS=yes $(BIN)/python -m pytest -q tests/reasoning/test_requests.py
 
 system: $(DEVELOPMENT) ## Run the tests with many processes, kills, a browser or a database server
-	$(PYTEST) -m system --numprocesses=$(WORKERS) --dist=loadfile --no-loadscope-reorder tests/system $(SYSTEM_TESTS)
+	$(PYTEST) -m system --numprocesses=$(SYSTEM_WORKERS) --dist=loadfile --no-loadscope-reorder tests/system $(SYSTEM_TESTS)
 
 crash: $(DEVELOPMENT) ## Kill durable runs, personas and writers of files many times, and count what is lost or done twice
 	QUEUED_RUNS=1000 KILLED_STEPS=20 KILLED_EVERY=1 $(CRASHES) tests/system/test_durable_crashes.py tests/system/test_postgres_runs.py
