@@ -20,6 +20,8 @@ from reactive_agents.core.events import DependenciesNotClosed, TaskCompleted, Ta
 from reactive_agents.testing import InMemoryPersonaStore, ScriptedLLM, answer, call, forever, say
 from tests.support.personas import assessed, planned
 
+pytestmark = pytest.mark.anyio
+
 
 @define
 class Account:

@@ -32,6 +32,8 @@ from reactive_agents.event_loop import spawn_on_this_loop
 from reactive_agents.testing import EventRecorder, FakeClock, ScriptedLLM, answer, call
 from tests.support.waiting import until
 
+pytestmark = pytest.mark.anyio
+
 
 def agent(path: Path, llm: ScriptedLLM, *tools: Any, clock: Any = None, **options: Any) -> ReactiveAgent:
     described = ReactiveAgents.create().with_llm(llm).with_reasoning().with_tools(*tools)
