@@ -166,10 +166,14 @@ CONTENT_TYPES = (Image, Audio, Document)
 
 @frozen(eq=False, repr=False)
 class ContentOwner(Value):
-    """The run that content is stored for, and its user, who may refer to it."""
+    """The run that content is stored for, and its user, who may refer to it.
+
+    ``durable``: whether the run is recorded, so that it may go on after days.
+    """
 
     run_id: RunId
     user: str | None = None
+    durable: bool = False
 
 
 def _name_in(url: str) -> str:

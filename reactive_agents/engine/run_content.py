@@ -53,7 +53,7 @@ async def with_lasting_content(
     """
     if store is None or not getattr(store, "lasting", False):
         return task
-    owner, parts = ContentOwner(run_id, task.user), []
+    owner, parts = ContentOwner(run_id, task.user, durable=True), []
     for part in task.parts:
         if part.data and len(part.data) <= limits.max_bytes:
             reference = await anyio.to_thread.run_sync(_examined, part, part.data)

@@ -528,7 +528,8 @@ class EngineServices(Value):
             if store is None or loader is None:
                 missing = "memory.content" if store is None else "tooling.content_loader"
                 return errors.ServiceMissing("content", missing)
-            owner = ContentOwner(handle.context.run_id, handle.context.task.user)
+            task, durable = handle.context.task, self.journal is not None
+            owner = ContentOwner(handle.context.run_id, task.user, durable=durable)
             callers = None if handle.caller is None else handle.caller.content()
             handle.content = RunContent(store, loader, self.settings.content, owner, callers)
             self.llm.attach = handle.content.attach

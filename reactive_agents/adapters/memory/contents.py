@@ -63,8 +63,12 @@ HOLDERS_OF_RUNS: tuple[str, ...] = (
 )
 """The runs among the holders, which are few: what a session holds is not read at the end of a run."""
 
-_LONGEST_RUN_US = 24 * 3600 * 1_000_000
-"""Microseconds after which a run that has not released its content counts as dead."""
+_DAY_US = 24 * 3600 * 1_000_000
+_LONGEST_RUN_DAYS, _LONGEST_DURABLE_RUN_DAYS = 1, 366
+"""Days after which a run that has not released its content counts as dead; a durable one may wait for people.
+
+They are ``running`` of what a run holds, which is 0 when the run has ended.
+"""
 
 _T = TypeVar("_T")
 
@@ -90,7 +94,8 @@ class SqliteContent:
     async def put(self, part: Content, data: bytes, owner: ContentOwner) -> Result[None, ContentUnavailable]:
         """Store bytes under the digest of their part, held by the run of the owner."""
         held_us, holder = microseconds(self._clock.now()), f"run:{owner.run_id}"
-        row = (part.digest, holder, owner.user, to_json(part, Content), held_us)
+        days = _LONGEST_DURABLE_RUN_DAYS if owner.durable else _LONGEST_RUN_DAYS
+        row = (part.digest, holder, owner.user, to_json(part, Content), held_us, days)
 
         def work(file: sql.Transaction) -> None:
             file.execute(_HELD_BY_RUN, row)  # first, since a concurrent release would delete the bytes
@@ -118,8 +123,9 @@ class SqliteContent:
                 f" FROM content_holders WHERE {_IS_OF_RUN} GROUP BY digest) AS held"
                 " JOIN contents ON contents.digest = held.digest"
                 " WHERE NOT EXISTS (SELECT 1 FROM content_holders WHERE digest = held.digest"
-                f" AND (NOT {_IS_OF_RUN} OR (running = 1 AND held_us >= ?))) ORDER BY latest DESC",
-                (now - _LONGEST_RUN_US,),
+                f" AND (NOT {_IS_OF_RUN} OR (running > 0 AND held_us >= ? - running * {_DAY_US})))"
+                " ORDER BY latest DESC",
+                (now,),
             ).fetchall()
             kept = 0
             for digest, size in unheld:
@@ -140,8 +146,8 @@ def _unavailable(operation: str, error: object) -> ContentUnavailable:
 
 
 _HELD_BY_RUN = (
-    "INSERT INTO content_holders VALUES (?, ?, ?, ?, ?, 1) ON CONFLICT (digest, holder) DO UPDATE SET"
-    ' "user" = excluded."user", part = excluded.part, held_us = excluded.held_us, running = 1'
+    "INSERT INTO content_holders VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT (digest, holder) DO UPDATE SET"
+    ' "user" = excluded."user", part = excluded.part, held_us = excluded.held_us, running = excluded.running'
 )
 
 
@@ -188,8 +194,8 @@ def parts_of(file: sql.Transaction, conversation: int) -> tuple[Content, ...]:
 
 def prune_runs(file: sql.Transaction, until: int) -> None:
     """Delete the content that ended runs without a session stored before a time."""
-    ended = f"{_IS_OF_RUN} AND held_us < ? AND (running = 0 OR held_us < ?)"
-    file.execute(f"DELETE FROM content_holders WHERE {ended}", (until, until - _LONGEST_RUN_US))
+    ended = f"{_IS_OF_RUN} AND held_us < ? - running * {_DAY_US}"
+    file.execute(f"DELETE FROM content_holders WHERE {ended}", (until,))
 
 
 def forget_holders(file: sql.Transaction, user: str) -> None:

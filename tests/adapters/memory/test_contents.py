@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from attrs import evolve
 
 from reactive_agents.adapters import sql
 from reactive_agents.adapters.memory.contents import SqliteContent
@@ -75,6 +76,27 @@ async def test_a_run_that_never_ended_holds_its_content_for_a_day(place: str) ->
     clock.advance(DAY_S + 1)
     await release(store, "run-2", 0)
     assert await read(store, b"lost") is None
+
+
+@pytest.mark.parametrize("prunes", [False, True])
+async def test_a_durable_run_that_waits_holds_its_content(place: str, *, prunes: bool) -> None:
+    clock = FakeClock()
+    sessions = SqliteSessions(place, clock=clock)
+
+    async def clean_up() -> None:
+        await release(sessions.content, "run-2", 0)
+        if prunes:
+            (await attempt(sessions.prune(clock.now()))).unwrap()
+
+    durable = evolve(owner("run-1"), durable=True)
+    (await attempt(sessions.content.put(part(b"shown"), b"shown", durable))).unwrap()
+    clock.advance(30 * DAY_S)
+    await clean_up()
+    assert await read(sessions.content, b"shown") == b"shown"
+    await release(sessions.content, "run-1", 0)
+    await clean_up()
+    assert await read(sessions.content, b"shown") is None
+    await sessions.aclose()
 
 
 async def work_of_release(path: Path, size: int) -> int:
