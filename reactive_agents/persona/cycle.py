@@ -524,7 +524,7 @@ async def execute_step(plan: personas.PersonaPlan, step: PlanStep, cycle: Cycle)
 
 
 async def _recorded_run(run_id: RunId, record: RunRecord, cycle: Cycle) -> RecordedRun | None:
-    """Return the run of a step that a process has begun which is gone, if it was durable.
+    """Return the durable run of a step, which a process began that is gone.
 
     Raises:
         UnreadableError: the record cannot be read.
