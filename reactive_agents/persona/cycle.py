@@ -453,7 +453,7 @@ async def execute_step(plan: personas.PersonaPlan, step: PlanStep, cycle: Cycle)
     limit = cycle.settings.timeouts.step_s
     run_id, recorded = RunId(services.ids.new()), None
     if engine.ports.record != Nothing:
-        run_id = RunId(f"{plan.id}-{step.id}")  # the same in every process
+        run_id = _run_id_of(plan, step)
         recorded = await _recorded_run(run_id, engine.ports.record.unwrap(), cycle)
     is_last, room = prompts.is_last_step(plan, step), plan.room
     learnings = await _followed(plan, cycle) if is_last else ()
@@ -521,6 +521,31 @@ async def execute_step(plan: personas.PersonaPlan, step: PlanStep, cycle: Cycle)
         cost_usd=cost_usd,
         calls=calls_of(steps, decided),
     )
+
+
+async def cancel_steps(plan: personas.PersonaPlan, cycle: Cycle) -> None:
+    """Cancel the durable runs of the steps in progress, which nothing is to continue.
+
+    What they spent becomes a part of the event's.
+    """
+    engine = cycle.domain.engine
+    for step in plan.plan.steps if engine.ports.record != Nothing else ():
+        if step.status != "in_progress":
+            continue
+        run_id = _run_id_of(plan, step)
+        recorded = await _recorded_run(run_id, engine.ports.record.unwrap(), cycle)
+        if recorded is None:
+            continue
+        overrides = RunOverrides(accept_changes=True, cancels=True)
+        ended = await engine.conduct(recorded.task, run_id=run_id, overrides=overrides)
+        metadata = ended.failure().metadata if isinstance(ended, Failure) else ended.unwrap().metadata
+        cycle.step_tokens += metadata.tokens_used
+        cycle.step_cost_usd += metadata.cost_usd
+
+
+def _run_id_of(plan: personas.PersonaPlan, step: PlanStep) -> RunId:
+    """Return the id of the durable run of a step, the same in every process."""
+    return RunId(f"{plan.id}-{step.id}")
 
 
 async def _recorded_run(run_id: RunId, record: RunRecord, cycle: Cycle) -> RecordedRun | None:

@@ -59,6 +59,7 @@ from reactive_agents.persona.cycle import (
     UnreadableError,
     add_thought,
     begin_cycle,
+    cancel_steps,
     execute_step,
     is_abstention,
 )
@@ -676,6 +677,7 @@ class Persona:
         ends = 0 if cycle.claim is None else cycle.claim.attempts - 1
         reason = f"Its process ended {ends} times without progress, and it is given up."
         if plan is not None:
+            await cancel_steps(plan, cycle)
             plan = end_plan(plan, "failed", self.services.clock.now())
             await cycle.publish(
                 persona_events.PersonaPlanEnded, plan_id=plan.id, status="failed", reason=reason, answer=""

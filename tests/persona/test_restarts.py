@@ -196,3 +196,30 @@ async def test_a_step_whose_record_cannot_be_used_is_tried_again_later(tmp_path:
         await anyio.sleep(0.02)  # until its next try
         (outcome,) = (await attempt(ada.persona.resume())).unwrap()
     assert (outcome.answer, paid) == ("A is paid.", ["A"])
+
+
+async def test_the_run_of_an_event_that_is_given_up_is_cancelled(tmp_path: Path) -> None:
+    begun = anyio.Event()
+
+    async def hang() -> str:
+        """Hang."""
+        begun.set()
+        await anyio.sleep(60)
+        return "done"
+
+    clerk = ReactiveAgents.create().with_reasoning().with_tools(hang)
+    clerk = clerk.with_durability(tmp_path / "runs.db")
+    described = Personas.create("Ada").with_llm(ScriptedLLM(call("hang", cost_usd=0.5)))
+    described = described.with_memory(tmp_path / "ada.db").with_domain("chat", clerk)
+    async with described.with_options(reasoning=False).build() as ada:
+        async with anyio.create_task_group() as group:
+            group.start_soon(lambda: ada.send("Hang."))
+            await begun.wait()
+            group.cancel_scope.cancel()
+        with closing(sqlite3.connect(tmp_path / "ada.db")) as memory, memory:
+            memory.execute("UPDATE persona_work SET attempts = 9")  # it ended as many processes
+        (outcome,) = (await attempt(ada.persona.resume())).unwrap()
+    assert (outcome.status, outcome.cost_usd) == ("failed", 0.5)
+    assert "given up" in outcome.reason
+    with closing(sqlite3.connect(tmp_path / "runs.db")) as record:
+        assert record.execute("SELECT status FROM runs").fetchall() == [("cancelled",)]
