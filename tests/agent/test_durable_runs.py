@@ -762,8 +762,10 @@ async def test_a_call_in_doubt_is_made_again_after_its_second_intent_is_on_the_d
     note_writes(one, happened, monkeypatch)
     bank.hangs_at, bank.happened = 0, happened
     await one.run("Pay.", run_id="order-1")
-    called = happened.index("call")
-    assert happened[called - 3 : called] == ["intent", "commit", "disk"]
+    before = happened[: happened.index("call")]
+    intended = len(before) - 1 - before[::-1].index("intent")
+    committed = before.index("commit", intended)
+    assert "disk" in before[committed:]  # a renewal of the lease may come between
     await one.aclose()
 
 
