@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import string
 from collections.abc import Iterator
+from unittest.mock import patch
 
+import regex
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -79,6 +81,14 @@ def test_an_unbroken_text_is_looked_at_a_few_times_however_long_it_is(letters: s
         stream.feed(text[start : start + size])
     stream.finish()
     assert stream.looked_at <= 6 * len(text) + 300 * len(text) / size
+
+
+def test_the_patterns_are_compiled_once_for_all_chunks() -> None:
+    stream = StreamRedactor(Redactor())
+    stream.feed("The first chunk, ")
+    with patch.object(regex, "compile") as compiled:
+        stream.feed("and the second.")
+    assert not compiled.called
 
 
 @given(st.lists(st.tuples(st.integers(0, 30), st.integers(0, 8), st.booleans()), max_size=8), plain)

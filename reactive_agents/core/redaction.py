@@ -7,10 +7,11 @@ import re
 import string
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import lru_cache
 from operator import itemgetter
 from threading import Lock
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias, cast
 from weakref import WeakSet
 
 from attrs import evolve
@@ -467,18 +468,26 @@ class StreamRedactor:
 
     def _matches(self, text: str) -> Iterator[tuple[int, int, bool]]:
         """Return matches and possible matches, and whether more text may change them."""
-        import regex  # takes a while to import, and few redact streams
-
         closed = max((match.start() for match in _CLOSED.finditer(text)), default=-1)
         for pattern in self._redactor.patterns:
-            try:
-                look = regex.compile(pattern.pattern.pattern, pattern.pattern.flags & _FLAGS)
-            except regex.error:  # of the user, and of a form that cannot be looked for in parts
+            look = _for_chunks(pattern.pattern.pattern, pattern.pattern.flags & _FLAGS)
+            if look is None:
                 yield 0, len(text), True
                 continue
             for match in look.finditer(text, partial=True):
                 start, end = match.span()
                 yield start, end, match.partial or end > closed
+
+
+@lru_cache(maxsize=1_000)
+def _for_chunks(pattern: str, flags: int) -> Any | None:
+    """Return the pattern in a form that finds the beginning of a match, or ``None`` if it has none."""
+    import regex  # takes a while to import, and few redact streams
+
+    try:
+        return regex.compile(pattern, flags)
+    except regex.error:  # a pattern of the user
+        return None
 
 
 def _joined(matches: Iterable[tuple[int, int, bool]]) -> list[tuple[int, int]]:
