@@ -481,7 +481,7 @@ class StreamRedactor:
 
 @lru_cache(maxsize=1_000)
 def _for_chunks(pattern: str, flags: int) -> Any | None:
-    """Return the pattern in a form that finds the beginning of a match, or ``None`` if it has none."""
+    """Return the pattern as one that finds beginnings of matches, or ``None``."""
     import regex  # takes a while to import, and few redact streams
 
     try:
