@@ -23,7 +23,10 @@ EVERY_WRITE = EVERY if EVERY == "1" else "9"
 
 
 def killed(program: str, *arguments: str) -> list[dict[str, Any]]:
-    """Return what a program counted of each kind of run; it imports once, and forks for each."""
+    """Return what a program counted of each kind of run.
+
+    It imports what it needs once for all of them, and forks their processes.
+    """
     command = [sys.executable, "-m", f"tests.support.{program}", *arguments]
     ended = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     print(ended.stdout)
