@@ -188,15 +188,15 @@ def _services(agent: ResolvedAgent, runtime: RuntimeContainer, core: CoreLayer) 
         },
         "reasoning": _objects(
             controller=components.controller,
-            strategies=dict(components.strategies),
-            kernels=dict(components.kernels),
-            compaction_functions=agent.compaction_functions,
+            strategies=dict(components.strategies) or None,
+            kernels=dict(components.kernels) or None,
+            compaction_functions=agent.compaction_functions or None,
         ),
         "engine": _objects(
-            given_hooks=components.hooks,
-            policies=components.policies,
+            given_hooks=components.hooks or None,
+            policies=components.policies or None,
             output_shape=agent.shape,
-            output_validators=components.output_validators,
+            output_validators=components.output_validators or None,
             handoffs=_targets(agent),
             instructions=components.instructions or None,
         ),
@@ -205,11 +205,16 @@ def _services(agent: ResolvedAgent, runtime: RuntimeContainer, core: CoreLayer) 
 
 def _desk(options: DeskOptions) -> Providers:
     """Return the desk, which is the approver as well where there is one."""
+    if options == _NO_DESK_OPTIONS:
+        return {}
     desk = Singleton(options.desk)
     return {
         **({"approver": desk} if options.approves else {}),
         "desk": desk if options.attended else OptionalService(),
     }
+
+
+_NO_DESK_OPTIONS = DeskOptions()
 
 
 def _targets(agent: ResolvedAgent) -> Mapping[str, HandoffTarget] | None:

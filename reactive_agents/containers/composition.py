@@ -19,7 +19,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from threading import RLock
 from types import MappingProxyType
-from typing import Any, NoReturn, Protocol, Self, TypeAlias, TypeVar
+from typing import Any, ClassVar, Generic, NoReturn, Protocol, Self, TypeAlias, TypeVar
 
 from dependency_injector import containers, providers
 from dependency_injector.providers import Object as Object  # also for modules outside of this package,
@@ -55,8 +55,41 @@ class LateOverrideError(RuntimeError):
 class Layer(containers.DynamicContainer):
     """A container whose providers can be overridden, but not replaced.
 
-    The providers that a layer is given are its base; it makes the others itself.
+    The providers that a layer is given are its base; it makes the others itself, those that are
+    :class:`OnDemand` when they are first asked for.
     """
+
+    on_demand: ClassVar[Mapping[str, OnDemand[Any]]] = EMPTY
+    given: Providers
+    below: tuple[Any, ...]
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        own = {name: each for name, each in vars(cls).items() if isinstance(each, OnDemand)}
+        cls.on_demand = {**cls.on_demand, **own}
+
+    def __init__(self, given: Providers = EMPTY, *below: Any) -> None:
+        super().__init__()
+        self.__dict__.update(given=given, below=below)
+
+    @property
+    def providers(self) -> dict[str, Provider[Any]]:  # type: ignore[override]
+        """The providers by their names, also those that nobody asked for before."""
+        for name in self.on_demand:
+            getattr(self, name)
+        return self.made
+
+    @property
+    def made(self) -> dict[str, Provider[Any]]:
+        """The providers that are made, by their names."""
+        made: dict[str, Provider[Any]] = self.__dict__["providers"]  # as the library keeps them
+        return made
+
+    def provided(self, name: str) -> Any:
+        """Return what a provider on demand gives, which is not made for what is absent."""
+        kind = self.on_demand[name]
+        is_absent = kind.default is None and name not in self.made and name not in self.given
+        return kind.absent if is_absent else getattr(self, name)()
 
     def __setattr__(self, name: str, value: Any) -> None:
         """Set an attribute; a provider is added under its name.
@@ -65,16 +98,17 @@ class Layer(containers.DynamicContainer):
             AttributeError: the layer has a provider of that name.
         """
         known = self.__dict__
-        if name in known and name in self.providers and known[name] is not value:
-            where = f"{type(self).__name__}.{name}"
-            raise AttributeError(f"{where} cannot be replaced: override it, or use extra_layers.")
-        is_provider = isinstance(value, Provider)
-        if is_provider and isinstance(value, _PLAIN):
-            self.providers[name] = known[name] = value  # as the library adds it, at half the time
-        elif is_provider and not isinstance(value, providers.Self):
-            _add_provider(self, name, value)
-        else:
+        if name in known or name in self.on_demand:
+            is_known = name in self.on_demand or name in self.made
+            if is_known and known.get(name) is not value:
+                where = f"{type(self).__name__}.{name}"
+                raise AttributeError(f"{where} cannot be replaced: override it, or use extra_layers.")
+        if not isinstance(value, Provider) or isinstance(value, providers.Self):
             known[name] = value
+        elif isinstance(value, _PLAIN):
+            self.made[name] = known[name] = value  # as the library adds it, at half the time
+        else:
+            _add_provider(self, name, value)
 
     def reset_singletons(self) -> Any:
         """Forget every service, as a context manager at its end as well."""
@@ -101,19 +135,47 @@ class Layer(containers.DynamicContainer):
 _add_provider = containers.DynamicContainer.__setattr__
 
 
+class OnDemand(Generic[_A]):
+    """A provider of a layer, made when it is first asked for.
+
+    Most agents lack most services, and nobody overrides them.
+
+    Args:
+        absent: what is provided without a base provider and a default.
+        default: makes the default of the layer, and of what is below it.
+    """
+
+    def __init__(self, absent: _A, default: Callable[..., Provider[Any]] | None = None) -> None:
+        self.absent = absent
+        self.default = default
+
+    def __set_name__(self, owner: type[Layer], name: str) -> None:
+        self._name = name
+
+    def __get__(self, layer: Layer, owner: type[Layer]) -> Provider[_A]:
+        """Return the provider, which the layer keeps as an attribute."""
+        base = layer.given.get(self._name) or (
+            None if self.default is None else self.default(layer, *layer.below)
+        )
+        made = OptionalService(base) if self.absent is Nothing else base or Object(self.absent)
+        known = layer.made.setdefault(self._name, made)  # of whichever thread was the first
+        layer.__dict__[self._name] = known
+        return known
+
+
 def by_path(runtime: Layer) -> Iterator[tuple[str, Provider[Any]]]:
-    """Yield the providers of a runtime, each by its path, such as ``models.llm``."""
+    """Yield the made providers of a runtime, by paths such as ``models.llm``."""
     for prefix, layer in _layers(runtime):
-        for name, each in layer.items():
+        for name, each in tuple(layer.items()):
             yield f"{prefix}{name}", each
 
 
 def _layers(runtime: Layer) -> Iterator[tuple[str, Mapping[str, Provider[Any]]]]:
-    """Yield the providers of each layer, with the prefix of their paths."""
+    """Yield the made providers of each layer, with the prefix of their paths."""
     own: dict[str, Provider[Any]] = {}
-    for name, provider in runtime.providers.items():
+    for name, provider in runtime.made.items():
         if isinstance(provider, providers.Container):
-            yield f"{name}.", provider.container.providers
+            yield f"{name}.", provider.container.made
         else:
             own[name] = provider
     yield "", own
@@ -250,7 +312,7 @@ class EngineProvider(Singleton):
         types: the types of what providers may be overridden with, by their paths, where not a service.
     """
 
-    __slots__ = ("_every", "_runtime", "_types")
+    __slots__ = ("_runtime", "_types")
 
     def __init__(
         self,
@@ -263,7 +325,6 @@ class EngineProvider(Singleton):
         super().__init__(make, *args, **kwargs)
         self._runtime = runtime
         self._types = types
-        self._every: tuple[Provider[Any], ...] = ()
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Return the engine, or its override.
@@ -285,17 +346,24 @@ class EngineProvider(Singleton):
         """Return the engine in spite of later overrides, to control its runs."""
         return super().__call__()
 
+    @property
+    def related(self) -> Iterator[Provider[Any]]:
+        """The providers of the runtime, of which the engine is made."""
+        yield from super().related
+        for _, layer in _layers(self._runtime):
+            yield from tuple(layer.values())
+
     def _inputs(self) -> Sequence[Provider[Any]]:
-        return self._every
+        return [each for _, layer in _layers(self._runtime) for each in tuple(layer.values())]
 
     def _prepare(self) -> None:
         ports = next((each for each in self.args if isinstance(each, EngineProvider)), None)
         if ports is not None and ports.last_overriding is None:  # the engine is made of what they are made of
             ports()
-            self._every, self._overrides = ports._every, ports._overrides
+            self._overrides = ports._overrides
             return
-        self._every = tuple(each for _, layer in _layers(self._runtime) for each in layer.values())
-        self._overrides = _overrides(self._every)
+        every = self._inputs()
+        self._overrides = _overrides(every)
         for path, each in by_path(self._runtime) if self._overrides else ():
             given = self._overrides.get(each)
             if given is None:
@@ -304,7 +372,7 @@ class EngineProvider(Singleton):
                 checked(path, each(), *self._types[path])
             elif isinstance(each, OptionalService) and isinstance(given, Object):
                 as_maybe(given(), f"{path}: ")
-        for each in self._every:  # some may have been made before, as the bus for its first subscriber
+        for each in every:  # some may have been made before, as the bus for its first subscriber
             kept = each.provides if isinstance(each, OptionalService) else each
             if isinstance(kept, Singleton) and kept.is_made:
                 self._refuse_late(kept)

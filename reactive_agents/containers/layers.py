@@ -30,6 +30,7 @@ from reactive_agents.containers.composition import (
     EngineProvider,
     Layer,
     Lifetimes,
+    OnDemand,
     OptionalService,
     Providers,
     Singleton,
@@ -323,13 +324,14 @@ class ToolLayer(Layer):
     ``content_loader`` reads images, audio and documents.
     """
 
+    content_loader = OnDemand[Maybe[ports.ContentLoader]](
+        Nothing, lambda layer, settings: Singleton(build_content_loader, settings)
+    )
+
     def __init__(self, settings: Provider[ToolSettings], core: CoreLayer, given: Providers = EMPTY) -> None:
-        super().__init__()
+        super().__init__(given, settings)
         self.tools: Provider[Maybe[ports.ToolService]] = OptionalService(
             given.get("tools") or Singleton(build_tools, settings, core.clock, core.lifetimes, core.redactor)
-        )
-        self.content_loader: Provider[Maybe[ports.ContentLoader]] = OptionalService(
-            given.get("content_loader") or Singleton(build_content_loader, settings)
         )
         self.toolsets: Provider[ports.RunToolsets] = given.get("toolsets") or Singleton(
             build_toolsets, settings, core.clock
@@ -383,21 +385,20 @@ class MemoryLayer(Layer):
     without ``queues`` the record has the queues.
     """
 
+    sessions = OnDemand[Maybe[ports.SessionStore]](
+        Nothing, lambda layer, core: Singleton(open_sessions, IN_PROCESS, core.clock, core.lifetimes)
+    )
+    content = OnDemand[Maybe[ports.ContentStore]](
+        Nothing, lambda layer, core: Singleton(find_content, layer.sessions)
+    )
+    memory = OnDemand[Maybe[ports.MemoryService]](Nothing)
+    plan_store = OnDemand[Maybe[ports.PlanStore]](Nothing)
+    effectiveness = OnDemand[Maybe[ports.EffectivenessTracker]](Nothing)
+    record = OnDemand[Maybe[ports.RunRecord]](Nothing)
+    queues = OnDemand[Maybe[ports.QueueEngine]](Nothing)
+
     def __init__(self, core: CoreLayer, given: Providers = EMPTY) -> None:
-        super().__init__()
-        self.sessions: Provider[Maybe[ports.SessionStore]] = OptionalService(
-            given.get("sessions") or Singleton(open_sessions, IN_PROCESS, core.clock, core.lifetimes)
-        )
-        self.content: Provider[Maybe[ports.ContentStore]] = OptionalService(
-            given.get("content") or Singleton(find_content, self.sessions)
-        )
-        self.memory: Provider[Maybe[ports.MemoryService]] = OptionalService(given.get("memory"))
-        self.plan_store: Provider[Maybe[ports.PlanStore]] = OptionalService(given.get("plan_store"))
-        self.effectiveness: Provider[Maybe[ports.EffectivenessTracker]] = OptionalService(
-            given.get("effectiveness")
-        )
-        self.record: Provider[Maybe[ports.RunRecord]] = OptionalService(given.get("record"))
-        self.queues: Provider[Maybe[ports.QueueEngine]] = OptionalService(given.get("queues"))
+        super().__init__(given, core)
 
 
 def open_desk() -> ports.RequestDesk:
@@ -413,18 +414,14 @@ class GovernanceLayer(Layer):
     ``approver``, ``budget`` and the services of the optional phases are ``Nothing`` unless they are given.
     """
 
-    def __init__(self, given: Providers = EMPTY) -> None:
-        super().__init__()
-        self.desk: Provider[Maybe[ports.RequestDesk]] = OptionalService(
-            given.get("desk") or Singleton(open_desk)
-        )
-        self.approver: Provider[Maybe[ports.Approver]] = OptionalService(given.get("approver"))
-        self.guardrail: Provider[Maybe[ports.Guardrail]] = OptionalService(given.get("guardrail"))
-        self.cost_router: Provider[Maybe[ports.CostRouter]] = OptionalService(given.get("cost_router"))
-        self.cost_tracker: Provider[Maybe[ports.CostTracker]] = OptionalService(given.get("cost_tracker"))
-        self.budget: Provider[Maybe[ports.SpendingGuard]] = OptionalService(given.get("budget"))
-        self.verifier: Provider[Maybe[ports.Verifier]] = OptionalService(given.get("verifier"))
-        self.audit: Provider[Maybe[ports.AuditLog]] = OptionalService(given.get("audit"))
+    desk = OnDemand[Maybe[ports.RequestDesk]](Nothing, lambda layer: Singleton(open_desk))
+    approver = OnDemand[Maybe[ports.Approver]](Nothing)
+    guardrail = OnDemand[Maybe[ports.Guardrail]](Nothing)
+    cost_router = OnDemand[Maybe[ports.CostRouter]](Nothing)
+    cost_tracker = OnDemand[Maybe[ports.CostTracker]](Nothing)
+    budget = OnDemand[Maybe[ports.SpendingGuard]](Nothing)
+    verifier = OnDemand[Maybe[ports.Verifier]](Nothing)
+    audit = OnDemand[Maybe[ports.AuditLog]](Nothing)
 
 
 # --- Strategies and the service that runs them ---
@@ -486,23 +483,60 @@ class ReasoningLayer(Layer):
 # --- The execution engine, with every service that there is ---
 
 
-def build_ports(*, llm: ports.LLM, redactor: Redactor, lifetimes: Lifetimes, **services: Any) -> EnginePorts:
+def build_ports(
+    core: CoreLayer,
+    models: ModelLayer,
+    tooling: ToolLayer,
+    memory: MemoryLayer,
+    governance: GovernanceLayer,
+    reasoning: ReasoningLayer,
+    engine: EngineLayer,
+) -> EnginePorts:
     """Return the services of an engine in one value.
 
     Raises:
-        TypeError: ``llm`` is not a model service, or a validator or instructions are of a wrong type.
+        TypeError: ``models.llm`` gives no model service, or a validator or instructions are of a wrong type.
     """
+    llm = models.llm()
     try:
         has_all = all(hasattr(llm, name) for name in ("complete", "stream", "model"))
     except Exception:  # noqa: BLE001 - a model that raises ends the run with an error that names it
         has_all = True
     if not has_all:
         raise TypeError(f"models.llm: got {llm!r:.80}, expected an object with complete, stream and model")
-    services["policies"] = tuple(services["policies"])
-    services["output_validators"] = tuple(map(_validator, services["output_validators"]))
-    services["instructions"] = tuple(map(_instructions, services["instructions"]))
-    redactor = system.checked_redactor(redactor)
-    return EnginePorts(llm=llm, redactor=redactor, open_services=lifetimes.open, **services)
+    return EnginePorts(
+        llm=llm,
+        events=core.events(),
+        clock=core.clock(),
+        ids=core.ids(),
+        hooks=engine.hooks(),
+        tools=tooling.tools(),
+        reasoning=reasoning.reasoning(),
+        memory=memory.provided("memory"),
+        approver=governance.provided("approver"),
+        guardrail=governance.provided("guardrail"),
+        cost_router=governance.provided("cost_router"),
+        cost_tracker=governance.provided("cost_tracker"),
+        verifier=governance.provided("verifier"),
+        audit=governance.provided("audit"),
+        open_services=core.lifetimes().open,
+        policies=tuple(engine.provided("policies")),
+        output_validators=tuple(map(_validator, engine.provided("output_validators"))),
+        counter=models.counter(),
+        prices=models.prices(),
+        budget=governance.provided("budget"),
+        redactor=system.checked_redactor(core.redactor()),
+        plans=memory.provided("plan_store"),
+        sessions=lambda: memory.sessions(),
+        record=memory.provided("record"),
+        content_store=lambda: memory.content(),
+        content_loader=lambda: tooling.content_loader(),
+        output_shape=engine.provided("output_shape"),
+        instructions=tuple(map(_instructions, engine.provided("instructions"))),
+        toolsets=tooling.toolsets(),
+        desk=lambda: governance.desk(),
+        handoffs=engine.provided("handoffs"),
+    )
 
 
 def _validator(given: OutputValidator | Callable[..., Any]) -> OutputValidator:
@@ -555,6 +589,12 @@ class EngineLayer(Layer):
     ``handoffs`` are the agents that a conversation may be handed to, by the names of their tools.
     """
 
+    policies = OnDemand[tuple[Policy, ...]](())
+    output_validators = OnDemand[tuple[OutputValidator, ...]](())
+    instructions = OnDemand[tuple[ContextFunction, ...]](())
+    output_shape: OnDemand[Maybe[Shape[Any]]] = OnDemand(Nothing)
+    handoffs = OnDemand[Mapping[str, HandoffTarget]](EMPTY)
+
     def __init__(
         self,
         settings: Provider[RunSettings],
@@ -568,53 +608,22 @@ class EngineLayer(Layer):
         reasoning: ReasoningLayer,
         runtime: Layer,
     ) -> None:
-        super().__init__()
+        super().__init__(given)
         self.given_hooks: Provider[tuple[LifecycleHook, ...]] = given.get("given_hooks") or Object(())
         self.hooks: Provider[LifecycleHookRegistry] = given.get("hooks") or Singleton(
             LifecycleHookRegistry, self.given_hooks
         )
-        self.policies: Provider[tuple[Policy, ...]] = given.get("policies") or Object(())
-        self.output_validators: Provider[tuple[OutputValidator, ...]] = given.get(
-            "output_validators"
-        ) or Object(())
-        self.instructions: Provider[tuple[ContextFunction, ...]] = given.get("instructions") or Object(())
-        self.output_shape: Provider[Maybe[Shape[Any]]] = OptionalService(given.get("output_shape"))
-        self.handoffs: Provider[Mapping[str, HandoffTarget]] = given.get("handoffs") or Object(EMPTY)
         self.ports: Provider[EnginePorts] = given.get("ports") or EngineProvider(
             build_ports,
+            core,
+            models,
+            tooling,
+            memory,
+            governance,
+            reasoning,
+            self,
             runtime=runtime,
             types=TYPES,
-            llm=models.llm,
-            events=core.events,
-            clock=core.clock,
-            ids=core.ids,
-            hooks=self.hooks,
-            tools=tooling.tools,
-            reasoning=reasoning.reasoning,
-            memory=memory.memory,
-            approver=governance.approver,
-            guardrail=governance.guardrail,
-            cost_router=governance.cost_router,
-            cost_tracker=governance.cost_tracker,
-            verifier=governance.verifier,
-            audit=governance.audit,
-            lifetimes=core.lifetimes,
-            policies=self.policies,
-            output_validators=self.output_validators,
-            counter=models.counter,
-            prices=models.prices,
-            budget=governance.budget,
-            redactor=core.redactor,
-            plans=memory.plan_store,
-            sessions=memory.sessions.provider,
-            record=memory.record,
-            content_store=memory.content.provider,
-            content_loader=tooling.content_loader.provider,
-            output_shape=self.output_shape,
-            instructions=self.instructions,
-            toolsets=tooling.toolsets,
-            desk=governance.desk.provider,
-            handoffs=self.handoffs,
         )
         self.engine: Provider[ExecutionEngine] = given.get("engine") or EngineProvider(
             ExecutionEngine, settings, self.ports, RunningTasks(), runtime=runtime, types=TYPES

@@ -178,7 +178,7 @@ class RuntimeContainer(Layer):
     def _nest(self, name: str, compose: Callable[[Providers], _L], base: Providers) -> _L:
         """Add a layer under its name, with the base providers that it does not use."""
         layer = compose(base)
-        for own in base.keys() - layer.providers.keys():
+        for own in base.keys() - layer.made.keys() - layer.on_demand.keys():
             _refuse_misspelt(own, layer.providers.keys() - base.keys(), f"The extra layer {name!r} provides")
             layer.set_provider(own, base[own])
         setattr(self, name, providers.Container(type(layer), container=layer))

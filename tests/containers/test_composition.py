@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 from dependency_injector import containers, providers
+from dependency_injector.providers import Provider
 from returns.maybe import Nothing, Some
 
 import reactive_agents
@@ -25,7 +26,9 @@ from reactive_agents import (
     RuntimeContainer,
     create_runtime,
 )
+from reactive_agents.containers import LateOverrideError
 from reactive_agents.containers.composition import OptionalService, Singleton
+from reactive_agents.containers.layers import GovernanceLayer
 from reactive_agents.core.errors import GuardrailViolationError
 from reactive_agents.engine import ExecutionEngine
 from reactive_agents.ports import Clock
@@ -149,6 +152,54 @@ def test_a_service_is_made_of_what_the_providers_among_its_arguments_provide() -
     other = Singleton(list)
     with singleton.override(other):
         assert (singleton(), other in singleton.related) == ([], True)
+
+
+def test_a_provider_that_nobody_asks_for_is_not_made_and_can_be_overridden_nevertheless() -> None:
+    agent = builder().build()
+    assert agent.run_sync("Hello?").output
+    governance = agent.container.governance.container
+    assert governance.made == {}
+    assert "audit" in governance.providers
+    assert governance.audit is governance.made["audit"]
+    agent.container.reset_singletons()
+    with agent.container.governance.override_providers(guardrail=Some(BlockWords("Hello"))):
+        with pytest.raises(AgentError, match="block"):
+            agent.run_sync("Hello?")
+        agent.container.reset_singletons()
+    assert agent.run_sync("Hello?").output
+
+
+def test_an_override_after_the_engine_is_refused_also_of_a_provider_that_nobody_asked_for() -> None:
+    agent = builder().build()
+    agent.run_sync("Hello?")
+    agent.container.governance.audit.override(None)
+    with pytest.raises(LateOverrideError, match=r"governance\.audit"):
+        agent.run_sync("Hello?")
+
+
+def test_threads_that_ask_at_once_get_one_provider() -> None:
+    threads, rounds = 8, 50
+    together = threading.Barrier(threads)
+    layers = [GovernanceLayer() for _ in range(rounds)]
+
+    def ask(_: int) -> list[Provider[Any]]:
+        found = []
+        for layer in layers:
+            together.wait()
+            found.append(layer.audit)
+        return found
+
+    with ThreadPoolExecutor(threads) as pool:
+        found = list(pool.map(ask, range(threads)))
+    assert all(len(set(each)) == 1 for each in zip(*found, strict=True))
+    assert [layer.made["audit"] for layer in layers] == found[0]
+
+
+def test_a_traversal_of_the_engine_reaches_the_services_that_it_is_made_of() -> None:
+    runtime = create_runtime(agent_id="a", provider="offline")
+    assert {runtime.core.clock, runtime.models.llm, runtime.engine.ports} < set(
+        runtime.engine.engine.traverse()
+    )
 
 
 def test_a_provider_is_never_replaced() -> None:
