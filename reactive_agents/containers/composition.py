@@ -105,8 +105,10 @@ class Layer(containers.DynamicContainer):
                 raise AttributeError(f"{where} cannot be replaced: override it, or use extra_layers.")
         if not isinstance(value, Provider) or isinstance(value, providers.Self):
             known[name] = value
-        elif isinstance(value, _PLAIN):
+        elif isinstance(value, _PLAIN) or type(value) is providers.Container:
             self.made[name] = known[name] = value  # as the library adds it, at half the time
+            if type(value) is providers.Container:
+                value.assign_parent(self)
         else:
             _add_provider(self, name, value)
 
@@ -259,8 +261,7 @@ class Singleton(Service):
         if service is None:
             with self._making:
                 if self._service is None:
-                    self._prepare()
-                    self._service = self._provide(args, kwargs)
+                    self._service = self._make(args, kwargs)
                 service = self._service
         return service
 
@@ -287,9 +288,10 @@ class Singleton(Service):
         """Return the providers that the service is made of."""
         return _inputs((*self.args, *self.kwargs.values()))
 
-    def _prepare(self) -> None:
-        """Note the overrides with which the service is made."""
+    def _make(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Return the service, and note the overrides with which it is made."""
         self._overrides = _overrides(self._inputs())
+        return self._provide(args, kwargs)
 
 
 class OptionalService(Service):
@@ -356,12 +358,12 @@ class EngineProvider(Singleton):
     def _inputs(self) -> Sequence[Provider[Any]]:
         return [each for _, layer in _layers(self._runtime) for each in tuple(layer.values())]
 
-    def _prepare(self) -> None:
+    def _make(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         ports = next((each for each in self.args if isinstance(each, EngineProvider)), None)
         if ports is not None and ports.last_overriding is None:  # the engine is made of what they are made of
-            ports()
+            made = self._provide(args, kwargs)
             self._overrides = ports._overrides
-            return
+            return made
         every = self._inputs()
         self._overrides = _overrides(every)
         for path, each in by_path(self._runtime) if self._overrides else ():
@@ -376,6 +378,7 @@ class EngineProvider(Singleton):
             kept = each.provides if isinstance(each, OptionalService) else each
             if isinstance(kept, Singleton) and kept.is_made:
                 self._refuse_late(kept)
+        return self._provide(args, kwargs)
 
     def _refuse_late(self, made: Singleton) -> None:
         late = made.changed()
@@ -394,7 +397,9 @@ def _inputs(arguments: Iterable[object]) -> list[Provider[Any]]:
     for each in arguments:
         if isinstance(each, Provider):
             found.append(each)
-            if isinstance(each, (Service, providers.Callable)) and not isinstance(each, Singleton):
+            if type(each) is Object or isinstance(each, Singleton):  # as nearly every one
+                continue
+            if isinstance(each, (Service, providers.Callable)):
                 found += _inputs(each.related)
     return found
 

@@ -146,7 +146,8 @@ class RuntimeContainer(Layer):
         given = EMPTY if services is None else services(self, foundation)
 
         def base(layer: str) -> Providers:
-            return {**given.get(layer, EMPTY), **self._extra(layer, extra_layers)}
+            own = given.get(layer, EMPTY)
+            return {**own, **self._extra(layer, extra_layers)} if layer in extra_layers else own
 
         model_layer = partial(layers.ModelLayer, self.model_config, self.settings, foundation)
         models = self._nest("models", model_layer, base("models"))
@@ -178,7 +179,7 @@ class RuntimeContainer(Layer):
     def _nest(self, name: str, compose: Callable[[Providers], _L], base: Providers) -> _L:
         """Add a layer under its name, with the base providers that it does not use."""
         layer = compose(base)
-        for own in base.keys() - layer.made.keys() - layer.on_demand.keys():
+        for own in [each for each in base if each not in layer.made and each not in layer.on_demand]:
             _refuse_misspelt(own, layer.providers.keys() - base.keys(), f"The extra layer {name!r} provides")
             layer.set_provider(own, base[own])
         setattr(self, name, providers.Container(type(layer), container=layer))
