@@ -181,6 +181,9 @@ class RuntimeContainer(Layer):
         layer = compose(base)
         for own in [each for each in base if each not in layer.made and each not in layer.on_demand]:
             _refuse_misspelt(own, layer.providers.keys() - base.keys(), f"The extra layer {name!r} provides")
+            if hasattr(layer, own):
+                expected = "use a name that no container has"
+                raise TypeError(f"The extra layer {name!r} provides {own!r}: {expected}.")
             layer.set_provider(own, base[own])
         setattr(self, name, providers.Container(type(layer), container=layer))
         return layer

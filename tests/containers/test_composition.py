@@ -154,6 +154,13 @@ def test_a_service_is_made_of_what_the_providers_among_its_arguments_provide() -
         assert (singleton(), other in singleton.related) == ([], True)
 
 
+def test_a_provider_with_the_name_of_an_attribute_of_containers_is_refused() -> None:
+    extra = containers.DynamicContainer()
+    extra.made = providers.Object(1)
+    with pytest.raises(TypeError, match=r"'billing' provides 'made': use a name that no container has"):
+        create_runtime(agent_id="a", provider="offline", extra_layers={"billing": extra})
+
+
 def test_a_provider_that_nobody_asks_for_is_not_made_and_can_be_overridden_nevertheless() -> None:
     agent = builder().build()
     assert agent.run_sync("Hello?").output
