@@ -571,9 +571,11 @@ def looked_up_for_other(
         replaced_left,
     )
 
-    used = {step.metadata.tool_used for step in steps if step.metadata}
-    is_only_read = all(only_looks(each) for each in tools if each.name in used)
-    if is_only_read and not may_be_replaced(task, text, f"{task}\n{told}"):
+    known = {each.name: each for each in tools}
+    used = {step.metadata.tool_used for step in steps if step.metadata} - {None}
+    kinds = {only_looks(known[name]) if name in known else None for name in used}
+    # of several kinds, what some of the calls told is known too
+    if len(kinds) < 2 and not may_be_replaced(task, text, f"{task}\n{told}"):
         return ()
     calls = _calls_made(steps, results)
     if not calls or not _acting_in(tools).isdisjoint(each.tool for each in calls):
