@@ -557,6 +557,7 @@ def replaced_left(
     return ()
 
 
+@lru_cache(maxsize=8)  # asked about the answer, and again after the run
 def may_be_replaced(task: str, text: str, told: str) -> bool:
     """Return whether an answer has what :func:`replaced_left` may return.
 

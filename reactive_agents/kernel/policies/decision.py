@@ -10,7 +10,7 @@ that turn, it ends at once. An answer that is turned down when no turn is left e
 
 from __future__ import annotations
 
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Iterable, Iterator
 from functools import partial
 from typing import get_args
 
@@ -65,17 +65,13 @@ def decide(
         policies = context.asked
     else:
         policies = context.before_turns if state.status == "thinking" else context.within_turns
-    for policy in policies:
-        verdict = _ask(policy, state, context)
-        if verdict is None:  # as from nearly every policy
-            continue
+    for policy, given in _verdicts(policies, state, context):
+        verdict = _admitted(given, state, context) if isinstance(given, Redirect) else given
         if isinstance(verdict, Redirect):
-            verdict = _admitted(verdict, state, context)
-            if isinstance(verdict, Redirect):
-                ending = _end_before_next_turn(state, context, policy)
-                if ending is None and out_of_steps:
-                    ending = _ended_by_steps(state, context, kernel_steps)
-                return ending or verdict
+            ending = _end_before_next_turn(state, context, policy)
+            if ending is None and out_of_steps:
+                ending = _ended_by_steps(state, context, kernel_steps)
+            return ending or verdict
         if verdict is not None:
             return verdict
     return _ended_by_steps(state, context, kernel_steps) if out_of_steps else _PROCEED
@@ -93,21 +89,28 @@ def _end_before_next_turn(
         state, rest = replaced(state, proposal=None, status="thinking"), context.asked
     elif state.status != "thinking":
         return None
-    for policy in rest:
-        verdict = _ask(policy, state, context)
+    for _, verdict in _verdicts(rest, state, context):
         if isinstance(verdict, Stop | errors.PolicyFailed):
             return verdict
     return None
 
 
-def _ask(policy: Policy, state: KernelState, context: KernelContext) -> Verdict | errors.PolicyFailed | None:
-    """Return the verdict of a policy, or that it raised or returned something else."""
-    try:
-        returned: object = policy(state, context)
-    except Exception as error:  # noqa: BLE001 - a policy is the user's code
-        return errors.PolicyFailed(_name_of(policy), f"raised {type(error).__name__}: {error}")
-    if returned is None:
-        return None
+def _verdicts(
+    policies: Iterable[Policy], state: KernelState, context: KernelContext
+) -> Iterator[tuple[Policy, Verdict | errors.PolicyFailed]]:
+    """Yield the policies that do not return ``None``, each with its verdict."""
+    for policy in policies:
+        try:
+            returned: object = policy(state, context)
+        except Exception as error:  # noqa: BLE001 - a policy is the user's code
+            yield policy, errors.PolicyFailed(_name_of(policy), f"raised {type(error).__name__}: {error}")
+            continue
+        if returned is not None:
+            yield policy, _checked(returned, policy)
+
+
+def _checked(returned: object, policy: Policy) -> Verdict | errors.PolicyFailed:
+    """Return what a policy has returned, or that it is no verdict."""
     if isinstance(returned, _VERDICTS):
         problem = _problem_of(returned)
         return errors.PolicyFailed(_name_of(policy), problem) if problem else returned
