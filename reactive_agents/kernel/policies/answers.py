@@ -610,7 +610,7 @@ def without_call(text: str, state: KernelState, context: KernelContext) -> str:
     """
     if state.ledger.told.get(LEFT_OUT) and (items := _items_left(state, context)):
         return describe_left(items)
-    if denies(text) or not state.ledger.counted.attempts:
+    if not state.ledger.counted.attempts or denies(text):
         return ""
     if state.ledger.told.get(FAILED_CALL) and (lost := _failure_about(text, state, context)):
         return f"A call of {lost.metadata and lost.metadata.tool_used} failed."
