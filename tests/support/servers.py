@@ -57,6 +57,8 @@ class _Server(uvicorn.Server):
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         for server in self.servers:
             server.close()
+        for _ in range(5):  # a connection that was accepted is known after a few turns of the event loop
+            await asyncio.sleep(0)
         for connection in list(self.server_state.connections):
             connection.shutdown()
         await until(lambda: not self.server_state.connections and not self.server_state.tasks)
