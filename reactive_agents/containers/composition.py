@@ -314,7 +314,7 @@ class EngineProvider(Singleton):
         types: the types of what providers may be overridden with, by their paths, where not a service.
     """
 
-    __slots__ = ("_runtime", "_types")
+    __slots__ = ("_made", "_runtime", "_types")
 
     def __init__(
         self,
@@ -327,6 +327,7 @@ class EngineProvider(Singleton):
         super().__init__(make, *args, **kwargs)
         self._runtime = runtime
         self._types = types
+        self._made: tuple[Mapping[str, Provider[Any]], ...] = ()
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Return the engine, or its override.
@@ -356,7 +357,10 @@ class EngineProvider(Singleton):
             yield from tuple(layer.values())
 
     def _inputs(self) -> Sequence[Provider[Any]]:
-        return [each for _, layer in _layers(self._runtime) for each in tuple(layer.values())]
+        """Return what is made by now of the providers of each layer."""
+        if not self._made:  # the layers stay as they are, and each adds to its own
+            self._made = tuple(layer for _, layer in _layers(self._runtime))
+        return [each for layer in self._made for each in tuple(layer.values())]
 
     def _make(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         ports = next((each for each in self.args if isinstance(each, EngineProvider)), None)

@@ -27,6 +27,8 @@ READ_S = 60.0
 """Seconds in which a client must read sent data."""
 MOST_CONNECTIONS = 10_000
 _LAST_ANSWERS_S = 5
+_LAST_TEXTS_S = 1.0
+"""Seconds in which what runs have just returned is sent before streams that never end are ended."""
 
 
 class TimedProtocol(H11Protocol):
@@ -141,6 +143,7 @@ class DrainingServer(uvicorn.Server):
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """Wait for the runs, then close the connections and the application."""
         if self._service is not None:
+            had_runs = self._service.runs_under_way > 0
             draining = asyncio.create_task(self._service.drain(self._drain_s))
             hurrying = asyncio.create_task(self._second_signal.wait())
             await asyncio.wait({draining, hurrying}, return_when=asyncio.FIRST_COMPLETED)
@@ -148,6 +151,8 @@ class DrainingServer(uvicorn.Server):
                 each.cancel()
             await asyncio.wait({draining, hurrying})
             await self._service.drain(0)
+            if had_runs and (answering := set(self.server_state.tasks)):
+                await asyncio.wait(answering, timeout=_LAST_TEXTS_S)
         AppStatus.should_exit = True  # process-wide: streams that never end by themselves
         try:
             await super().shutdown(sockets)
