@@ -59,8 +59,7 @@ def build_converter() -> Converter:
     converter.register_unstructure_hook(Path, str)
     converter.register_structure_hook_func(lambda kind: kind is Json, lambda data, _: _json(data))
     converter.register_unstructure_hook_func(lambda kind: kind is Json, identity)
-    converter.register_unstructure_hook_factory(_made_of(frozenset, PersistentSet), _sorted_hook)
-    converter.register_unstructure_hook_factory(lambda kind: kind in (set, frozenset), _any_set_hook)
+    converter.register_unstructure_hook_factory(_is_set, _set_out_hook)
     converter.register_unstructure_hook_factory(_is_listed, _listing_hook)
     converter.register_unstructure_hook_factory(_made_of(PersistentMap), _mapping_out_hook)
     converter.register_structure_hook_func(_made_of(Literal), _structure_literal)
@@ -199,14 +198,23 @@ def _listing_hook(kind: Any, converter: Converter) -> Callable[[Any], Any]:
     return list if item is identity else lambda items: [item(each) for each in items]
 
 
-def _sorted_hook(kind: Any, converter: Converter) -> Callable[[Any], Any]:
-    item = converter.get_unstructure_hook(get_args(kind)[0])
-    return lambda items: sorted(map(item, items))
+def _is_set(kind: Any) -> bool:
+    return (get_origin(kind) or kind) in (set, frozenset, PersistentSet)
 
 
-def _any_set_hook(_: Any, converter: Converter) -> Callable[[Any], Any]:
-    """Return a hook that gives sets of any values one order in every process."""
-    return lambda items: sorted(map(converter.unstructure, items), key=json.dumps)
+def _set_out_hook(kind: Any, converter: Converter) -> Callable[[Any], list[Any]]:
+    """Return a hook that gives sets one order in every process."""
+    given = get_args(kind)
+    item = converter.get_unstructure_hook(given[0]) if given else converter.unstructure
+
+    def listed(items: Any) -> list[Any]:
+        written = list(map(item, items))
+        try:
+            return sorted(written)
+        except TypeError:  # of several types, or of objects
+            return sorted(written, key=json.dumps)
+
+    return listed
 
 
 def _mapping_out_hook(kind: Any, converter: Converter) -> Callable[[Any], Any]:

@@ -230,3 +230,12 @@ def test_a_set_of_anything_has_one_order() -> None:
     assert to_json([first, {"a": frozenset(("b", 1))}]) == to_json([second, {"a": {1, "b"}}])
     assert to_json(frozenset((frozenset(first), frozenset(second)))) == "[[0, 8]]"
     assert encode(second) == [0, 8]
+
+
+def test_a_set_of_a_given_type_has_one_order_too() -> None:
+    first, second = {0, 8}, set[int]((8, 0))
+    assert list(first) != list(second)  # they collide
+    assert to_json(first, set[int]) == to_json(second, set[int]) == "[0, 8]"
+    assert encode({(8, "b"), (8, "a")}, set[tuple[int, str]]) == [[8, "a"], [8, "b"]]
+    assert encode(frozenset((1, "b")), frozenset[int | str]) == encode({"b", 1}, set[int | str]) == ["b", 1]
+    assert encode({10, 9, 8.5}) == [8.5, 9, 10]
