@@ -74,7 +74,7 @@ def _joined(messages: Sequence[JsonObject]) -> list[Json]:
     for message in messages:
         if message["role"] == before.get("role") == "assistant" and "tool_calls" not in before:
             texts = [text for each in (before, message) if (text := each["content"])]
-            message = {**message, "content": "\n\n".join(map(str, texts))}
+            message = {**message, "content": "\n\n".join(map(str, texts)) or message["content"]}
             joined.pop()
         joined.append(message)
         before = message

@@ -168,6 +168,17 @@ async def test_the_stable_prefix_is_marked_for_a_provider_that_needs_it() -> Non
     assert (usage.input_tokens, usage.cached_tokens, usage.cache_write_tokens) == (125, 100, 20)
 
 
+async def test_the_task_is_marked_after_two_texts_of_the_model_in_a_row() -> None:
+    before = UserMessage("Hi."), AssistantMessage("Hello."), AssistantMessage("What is it?")
+    request = ModelRequest((*before, UserMessage("Add."), UserMessage("Please.")), stable=4)
+    with OpenAIServer(HI) as server:
+        llm = adapter(server, "anthropic/claude-sonnet-5")
+        (await ask(llm, request)).unwrap()
+        await llm.aclose()
+    parts = [part for each in server.requests[0].body["messages"] for part in each["content"]]
+    assert [part["text"] for part in parts if "cache_control" in part] == ["Add."]
+
+
 async def test_an_older_claude_is_not_asked_to_think_between_calls() -> None:
     called = AssistantMessage("", (ToolCall(CallId("c"), "add", {"a": 1}),))
     after_calls = ModelRequest(

@@ -195,6 +195,7 @@ async def test_two_turns_of_calls_stay_apart() -> None:
         UserMessage("Add."),
         AssistantMessage("", (first,)),
         ToolMessage(CallId("x"), "add", "2"),
+        AssistantMessage(""),  # rejected
         AssistantMessage("", (second,)),
         ToolMessage(CallId("y"), "add", "2"),
     )
