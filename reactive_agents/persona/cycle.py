@@ -537,10 +537,12 @@ async def cancel_steps(plan: personas.PersonaPlan, cycle: Cycle) -> None:
         if recorded is None:
             continue
         overrides = RunOverrides(accept_changes=True, cancels=True)
-        ended = await engine.conduct(recorded.task, run_id=run_id, overrides=overrides)
-        metadata = ended.failure().metadata if isinstance(ended, Failure) else ended.unwrap().metadata
-        cycle.step_tokens += metadata.tokens_used
-        cycle.step_cost_usd += metadata.cost_usd
+        limit = cycle.settings.timeouts.step_s
+        ended, _ = await _run_with_timeout(engine, recorded.task, run_id, limit, overrides, streaming=False)
+        match ended:
+            case Success(TaskResult(metadata=metadata)) | Failure(TaskFailed(metadata=metadata)):
+                cycle.step_tokens += metadata.tokens_used
+                cycle.step_cost_usd += metadata.cost_usd
 
 
 def _run_id_of(plan: personas.PersonaPlan, step: PlanStep) -> RunId:

@@ -14,7 +14,10 @@ import pytest
 
 from reactive_agents import Personas, ReactiveAgents
 from reactive_agents.adapters.memory.persona_store import SqlitePersonaStore
+from reactive_agents.adapters.run_record import SqliteRunRecord
+from reactive_agents.adapters.system import SystemClock
 from reactive_agents.core.persona_events import PersonaPlanResumed, PersonaStepStarted
+from reactive_agents.core.run_record import RunFilter
 from reactive_agents.effects import attempt
 from reactive_agents.testing import InMemoryPersonaStore, ScriptedLLM, answer, call, say
 from tests.support.personas import an_event, assessed, persona_bench
@@ -198,7 +201,9 @@ async def test_a_step_whose_record_cannot_be_used_is_tried_again_later(tmp_path:
     assert (outcome.answer, paid) == ("A is paid.", ["A"])
 
 
-async def test_the_run_of_an_event_that_is_given_up_is_cancelled(tmp_path: Path) -> None:
+@pytest.mark.parametrize("is_elsewhere", [False, True])
+async def test_the_run_of_an_event_that_is_given_up_is_cancelled(tmp_path: Path, is_elsewhere: bool) -> None:
+    """Also if another process has it, which does not end it."""
     begun = anyio.Event()
 
     async def hang() -> str:
@@ -211,6 +216,7 @@ async def test_the_run_of_an_event_that_is_given_up_is_cancelled(tmp_path: Path)
     clerk = clerk.with_durability(tmp_path / "runs.db")
     described = Personas.create("Ada").with_llm(ScriptedLLM(call("hang", cost_usd=0.5)))
     described = described.with_memory(tmp_path / "ada.db").with_domain("chat", clerk)
+    timeouts = {"step_s": 0.2 if is_elsewhere else 60.0}
     async with described.with_options(reasoning=False).build() as ada:
         async with anyio.create_task_group() as group:
             group.start_soon(lambda: ada.send("Hang."))
@@ -218,8 +224,15 @@ async def test_the_run_of_an_event_that_is_given_up_is_cancelled(tmp_path: Path)
             group.cancel_scope.cancel()
         with closing(sqlite3.connect(tmp_path / "ada.db")) as memory, memory:
             memory.execute("UPDATE persona_work SET attempts = 9")  # it ended as many processes
+    other = SqliteRunRecord(tmp_path / "runs.db", clock=SystemClock())
+    if is_elsewhere:
+        (run,) = (await attempt(other.runs(RunFilter()))).unwrap()
+        (await attempt(other.claim(run, lambda order: None))).unwrap()
+    async with described.with_options(reasoning=False, timeouts=timeouts).build() as ada:
         (outcome,) = (await attempt(ada.persona.resume())).unwrap()
-    assert (outcome.status, outcome.cost_usd) == ("failed", 0.5)
+    await other.aclose()
+    assert (outcome.status, outcome.cost_usd) == ("failed", 0.0 if is_elsewhere else 0.5)
     assert "given up" in outcome.reason
     with closing(sqlite3.connect(tmp_path / "runs.db")) as record:
-        assert record.execute("SELECT status FROM runs").fetchall() == [("cancelled",)]
+        (found,) = record.execute("SELECT status, wanted FROM runs").fetchall()
+    assert found == (("open", "cancel") if is_elsewhere else ("cancelled", ""))
