@@ -216,7 +216,6 @@ async def test_the_run_of_an_event_that_is_given_up_is_cancelled(tmp_path: Path,
     clerk = clerk.with_durability(tmp_path / "runs.db")
     described = Personas.create("Ada").with_llm(ScriptedLLM(call("hang", cost_usd=0.5)))
     described = described.with_memory(tmp_path / "ada.db").with_domain("chat", clerk)
-    timeouts = {"step_s": 0.2 if is_elsewhere else 60.0}
     async with described.with_options(reasoning=False).build() as ada:
         async with anyio.create_task_group() as group:
             group.start_soon(lambda: ada.send("Hang."))
@@ -228,7 +227,9 @@ async def test_the_run_of_an_event_that_is_given_up_is_cancelled(tmp_path: Path,
     if is_elsewhere:
         (run,) = (await attempt(other.runs(RunFilter()))).unwrap()
         (await attempt(other.claim(run, lambda order: None))).unwrap()
-    async with described.with_options(reasoning=False, timeouts=timeouts).build() as ada:
+    async with described.with_options(
+        reasoning=False, timeouts={"step_s": 0.2 if is_elsewhere else 60.0}
+    ).build() as ada:
         (outcome,) = (await attempt(ada.persona.resume())).unwrap()
     await other.aclose()
     assert (outcome.status, outcome.cost_usd) == ("failed", 0.0 if is_elsewhere else 0.5)
