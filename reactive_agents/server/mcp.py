@@ -28,7 +28,7 @@ from mcp.shared.message import SessionMessage
 from pydantic import ValidationError
 from starlette.requests import Request
 from starlette.routing import Route
-from starlette.types import Receive, Scope, Send
+from starlette.types import Message, Receive, Scope, Send
 
 from reactive_agents import __version__
 from reactive_agents.adapters.telemetry.console import describe
@@ -169,9 +169,10 @@ class McpAgents:
         return _result(run, self._service.agents[run.agent])
 
     async def _cancel_left(self, context: _Context, run: runs.LiveRun) -> None:
-        """Cancel the run when the HTTP request of its call ends.
+        """Cancel the run when the client of its call leaves.
 
-        The library itself does so in the newer protocol alone.
+        The library itself does so in the newer protocol alone. A call that ends with its server was not left:
+        a durable run goes on when the server is started again.
         """
         if context.request is not None:
             await context.request.scope[_LEFT].wait()
@@ -492,13 +493,19 @@ class McpEndpoint:
         sessions = await self._sessions_of(principal)
         left = anyio.Event()
         scope = {**scope, _PRINCIPAL: principal, _LEFT: left}
+
+        async def receive_next() -> Message:
+            message = await request.receive()
+            if message["type"] == "http.disconnect":
+                left.set()
+            return message
+
         is_open = request.method == "GET"  # a stream without a run, which would not be counted
         with uses.held(principal, "streams") if is_open else nullcontext():
             sessions.requests += 1
             try:
-                await sessions.manager.handle_request(scope, request.receive, send)
+                await sessions.manager.handle_request(scope, receive_next, send)
             finally:
-                left.set()
                 sessions.requests -= 1
 
     async def _sessions_of(self, principal: Principal) -> _Sessions:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+import sqlite3
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, closing
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +14,7 @@ import anyio
 import httpx
 import httpx2
 import pytest
+import uvicorn
 from attrs import define, field, frozen
 from mcp.client import Client
 from mcp.client.streamable_http import streamable_http_client
@@ -24,6 +27,7 @@ from reactive_agents.agent import ReactiveAgent
 from reactive_agents.server import create_app
 from reactive_agents.server.access import Principal
 from reactive_agents.server.mcp import McpAgents, McpEndpoint, serve_stdio
+from reactive_agents.server.process import bound_socket
 from reactive_agents.server.runs import AgentService
 from reactive_agents.server.web import MOST_VALUES
 from reactive_agents.testing import ScriptedLLM, answer, call, forever, say
@@ -346,6 +350,39 @@ async def test_over_http_a_client_that_vanishes_in_a_call_leaves_no_run(mode: st
             async with http_client(address, {}, mode) as client:
                 await client.call_tool("waiter", {"task": "Wait."})
         await ended.wait()
+
+
+async def test_a_durable_run_stays_open_when_its_server_ends_before_the_client_leaves(tmp_path: Path) -> None:
+    begun = anyio.Event()
+
+    @tool
+    async def wait() -> str:
+        """Wait."""
+        begun.set()
+        await anyio.sleep_forever()
+        return ""
+
+    described = named("waiter", forever(call("wait"))).with_reasoning().with_tools(wait)
+    agent = described.with_durability(tmp_path / "runs.db", recover=False).build()
+    app = create_app(agent, protocols=["mcp"])
+    server = uvicorn.Server(uvicorn.Config(app, log_level="critical", timeout_graceful_shutdown=0))
+
+    async def ask() -> None:
+        async with http_client(address, {}, "legacy") as client:
+            await client.call_tool("waiter", {"task": "Wait."})
+
+    with bound_socket("127.0.0.1", 0) as bound:
+        address = f"http://127.0.0.1:{bound.getsockname()[1]}"
+        serving = asyncio.create_task(server.serve([bound]))
+        await until(lambda: server.started)
+        asking = asyncio.create_task(ask())
+        await begun.wait()
+        server.should_exit = True
+        await serving
+        asking.cancel()
+        await asyncio.wait([asking])
+    with closing(sqlite3.connect(tmp_path / "runs.db")) as record:
+        assert record.execute("SELECT status FROM runs").fetchall() == [("open",)]
 
 
 async def test_the_audit_has_a_call_once_whose_server_ended_before_it_was_approved(tmp_path: Path) -> None:
