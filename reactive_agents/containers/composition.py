@@ -100,7 +100,7 @@ class Layer(containers.DynamicContainer):
         known = self.__dict__
         if name in known or name in self.on_demand:
             is_known = name in self.on_demand or name in self.made
-            if is_known and known.get(name) is not value:
+            if is_known and (name not in known or known[name] is not value):
                 where = f"{type(self).__name__}.{name}"
                 raise AttributeError(f"{where} cannot be replaced: override it, or use extra_layers.")
         if not isinstance(value, Provider) or isinstance(value, providers.Self):
@@ -177,7 +177,8 @@ def _layers(runtime: Layer) -> Iterator[tuple[str, Mapping[str, Provider[Any]]]]
     own: dict[str, Provider[Any]] = {}
     for name, provider in runtime.made.items():
         if isinstance(provider, providers.Container):
-            yield f"{name}.", provider.container.made
+            layer = provider.container
+            yield f"{name}.", layer.made if isinstance(layer, Layer) else layer.providers
         else:
             own[name] = provider
     yield "", own

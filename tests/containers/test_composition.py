@@ -137,6 +137,25 @@ def test_providers_are_overridden_traversed_and_listed_in_the_usual_ways() -> No
     assert runtime.models.llm() is not llm
 
 
+def test_a_runtime_may_have_a_container_of_the_library_as_well() -> None:
+    class Mine(containers.DeclarativeContainer):
+        number = providers.Object(1)
+
+    agent = builder().build()
+    agent.container.set_provider("mine", providers.Container(Mine))
+    assert agent.run_sync("Hello?").output == "Hello."
+    agent.container.mine.number.override(2)
+    with pytest.raises(LateOverrideError, match=r"mine\.number"):
+        agent.run_sync("Hello?")
+
+
+def test_a_provider_that_nobody_asked_for_is_not_replaced_by_none() -> None:
+    memory = builder().build().container.memory
+    with pytest.raises(AttributeError, match="cannot be replaced"):
+        memory.container.memory = None
+    assert memory.memory() is Nothing
+
+
 def test_a_service_is_made_of_what_the_providers_among_its_arguments_provide() -> None:
     made, kept = providers.Factory(list), providers.DelegatedFactory(list)
 
