@@ -490,7 +490,7 @@ class SqliteFile(Generic[_E]):
             return _connection(IN_PROCESS)
         if self._read_only:
             self._is_still = _is_still(self.path)
-            return open_to_read(self.path, timeout_s=0.0)
+            return _to_read(self.path, 0.0, is_still=self._is_still)
         self.path.parent.mkdir(0o700, parents=True, exist_ok=True)
         if not self.path.exists():
             self.path.touch(mode=0o600)  # the data of an agent is for its owner only
@@ -721,7 +721,11 @@ def open_to_read(path: DatabasePath, *, timeout_s: float = DEFAULT_PATIENCE_S) -
         sqlite3.Error, ValueError: it is missing or cannot be opened.
     """
     place = place_of(path).absolute()
-    return _connection(f"{place.as_uri()}?mode=ro{'&immutable=1' if _is_still(place) else ''}", timeout_s)
+    return _to_read(place, timeout_s, is_still=_is_still(place))
+
+
+def _to_read(place: Path, timeout_s: float, *, is_still: bool) -> sqlite3.Connection:
+    return _connection(f"{place.as_uri()}?mode=ro{'&immutable=1' if is_still else ''}", timeout_s)
 
 
 def _is_still(path: Path) -> bool:

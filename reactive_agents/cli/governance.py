@@ -212,9 +212,9 @@ def totals(
             raise typer.BadParameter(f"give the options after {context.invoked_subcommand}.")
         return
     output.value_or_exit(_check_database(path), output.ExitCode.BAD_USAGE)
-    only_read = is_postgres(path) or not os.access(
-        path, os.W_OK
-    )  # otherwise an older file is brought forward
+    # otherwise an older file is brought forward, for which SQLite makes a log in its folder
+    needed = (path, os.path.dirname(os.path.realpath(path)))
+    only_read = is_postgres(path) or not all(os.access(each, os.W_OK) for each in needed)
     totals = output.ask_store(
         lambda: cost_tracker.SqliteCostTracker(path, clock=SystemClock(), read_only=only_read),
         lambda tracker: tracker.totals(by, since=since),

@@ -965,6 +965,28 @@ def test_a_file_that_cannot_be_opened_on_a_full_disk_is_not_said_to_be_broken(
     assert said == ["cannot be read or written by the system.", "cannot grow: the disk is full."]
 
 
+async def test_a_log_that_vanishes_while_a_file_is_opened_does_not_make_it_immutable(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    path, looks, opened = tmp_path / "notes.db", iter([False, True]), list[str]()
+    connect = sqlite3.connect
+    with closing(connect(path, isolation_level=None)) as connection:
+        connection.execute("PRAGMA journal_mode = WAL")
+        migrate(connection, NOTES)
+
+    def connected(place: str, **options: Any) -> Any:
+        opened.append(place.partition("?")[2])
+        return connect(place, **options)
+
+    monkeypatch.setattr(sqlite, "_is_still", lambda _: next(looks))
+    monkeypatch.setattr(sqlite3, "connect", connected)
+    file = SqliteFile(path, NOTES, MemoryUnavailable, read_only=True)
+    assert await file.read("read", lambda notes: notes.execute("SELECT note FROM notes").fetchall()) == (
+        Success([])
+    )
+    assert opened == ["mode=ro"]
+
+
 AS_READER = """
 import os, sys, anyio
 from reactive_agents.adapters.governance.audit_log import verify

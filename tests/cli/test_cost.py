@@ -59,7 +59,10 @@ def test_by_agent_in_one_json_document(account: Path) -> None:
     assert document["groups"][1]["unpriced_calls"] == 1
 
 
-def test_a_file_that_may_not_be_written_is_only_read(account: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("closed", ["file and folder", "folder"])
+def test_a_file_that_may_not_be_written_is_only_read(
+    account: Path, monkeypatch: pytest.MonkeyPatch, closed: str
+) -> None:
     opened, connect = list[str](), sqlite3.connect
 
     def connected(place: str, **options: Any) -> Any:
@@ -67,7 +70,7 @@ def test_a_file_that_may_not_be_written_is_only_read(account: Path, monkeypatch:
         return connect(place, **options)
 
     monkeypatch.setattr(sqlite3, "connect", connected)
-    monkeypatch.setattr(os, "access", lambda *_: False)
+    monkeypatch.setattr(os, "access", lambda path, _: closed == "folder" and Path(path) == account)
     assert command("cost", "--path", str(account)).exit_code == 0
     assert {*opened} == {"mode=ro&immutable=1"}
 
