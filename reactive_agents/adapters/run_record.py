@@ -1502,12 +1502,16 @@ def _due(
             room + len(without),
         )
         new = sorted((*given_up, *waiting), key=lambda row: (-row.priority, row.id))
-        in_use = {row.session for row in found} - {None}
-        for row in [row for row in new if row.run_id not in without]:
-            if room and row.session not in in_use:
-                found.append(row)
-                in_use |= {row.session} - {None}
-                room -= 1
+        in_use = {row.session for row in found if row.session is not None}
+        for row in new:
+            if not room:
+                break
+            if row.run_id in without or row.session in in_use:
+                continue
+            found.append(row)
+            room -= 1
+            if row.session is not None:
+                in_use.add(row.session)
     return found
 
 

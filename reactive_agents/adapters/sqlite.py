@@ -734,8 +734,17 @@ def _is_still(path: Path) -> bool:
     SQLite makes a log even to read, and refuses to where it may not write. What another process writes later
     is seen by the next connection alone.
     """
-    real = os.path.realpath(path)
-    return not os.access(os.path.dirname(real), os.W_OK) and not os.path.exists(f"{real}-wal")
+    return not _may_make_log(path) and not os.path.exists(f"{os.path.realpath(path)}-wal")
+
+
+def may_write(path: DatabasePath) -> bool:
+    """Return whether this user may write to a file, for which SQLite makes a log beside it."""
+    place = place_of(path)
+    return os.access(place, os.W_OK) and _may_make_log(place)
+
+
+def _may_make_log(path: Path) -> bool:
+    return os.access(os.path.dirname(os.path.realpath(path)), os.W_OK)
 
 
 def _connection(place: str, timeout_s: float = 0.0) -> sqlite3.Connection:

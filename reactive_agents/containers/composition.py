@@ -74,7 +74,7 @@ class Layer(containers.DynamicContainer):
 
     @property
     def providers(self) -> dict[str, Provider[Any]]:  # type: ignore[override]
-        """The providers by their names, also those that nobody asked for before."""
+        """The providers by their names; those on demand are made."""
         for name in self.on_demand:
             getattr(self, name)
         return self.made
@@ -140,7 +140,7 @@ _add_provider = containers.DynamicContainer.__setattr__
 class OnDemand(Generic[_A]):
     """A provider of a layer, made when it is first asked for.
 
-    Most agents lack most services, and nobody overrides them.
+    Most agents lack most services, and their programs do not override these.
 
     Args:
         absent: what is provided without a base provider and a default.

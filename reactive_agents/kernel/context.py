@@ -23,7 +23,7 @@ from reactive_agents.core.models import ModelResponse
 from reactive_agents.core.results import ReasoningStatus, ReasoningStrategy
 from reactive_agents.core.settings import NO_NEEDS, RunSettings, ToolNeeds
 from reactive_agents.core.texts import counted
-from reactive_agents.core.usage import NO_USAGE, RunUsage, Usage, by_model
+from reactive_agents.core.usage import NO_USAGE, RunUsage, Usage, by_model, total_usage
 from reactive_agents.core.values import Value
 from reactive_agents.effects import Effect
 from reactive_agents.kernel.answer_form import AnswerForm
@@ -101,7 +101,7 @@ class UsageAccount:
     def _sum(self) -> None:
         with self._lock:
             self._models = by_model((*self._models, *self._new))
-            self._total = sum(self._models, NO_USAGE)
+            self._total = total_usage((NO_USAGE, *self._models))
             self._new = []  # last: a reader in another thread waits until the sum is there
 
 

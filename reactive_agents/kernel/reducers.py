@@ -55,7 +55,7 @@ def thought_of(response: ModelResponse) -> str:
 def with_usage(state: KernelState, parts: Iterable[RunUsage]) -> KernelState:
     """Return the state with the usage of further model calls added."""
     added = tuple(parts)
-    return replaced(state, usage=sum(added, state.usage)) if added else state
+    return replaced(state, usage=total_usage((state.usage, *added))) if added else state
 
 
 def absorb_response(
@@ -92,7 +92,7 @@ def absorb_response(
         steps=steps,
         messages=messages,
         iteration=state.iteration + 1,
-        usage=sum(spent, state.usage),
+        usage=total_usage((state.usage, *spent)),
         status="acting" if calls else "thinking",
         ledger=enter_calls(state.ledger, calls) if calls else enter_answer(state.ledger, response.content),
         pending=calls,
@@ -195,7 +195,7 @@ def absorb_results(
     usage = state.usage
     for result in state.results:
         if result.usage:
-            usage = sum(result.usage, usage)
+            usage = total_usage((usage, *result.usage))
         call = calls.get(result.call_id) or ToolCall(result.call_id, result.tool_name)
         view = view_of(
             result,

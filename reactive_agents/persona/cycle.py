@@ -452,9 +452,9 @@ async def execute_step(plan: personas.PersonaPlan, step: PlanStep, cycle: Cycle)
     started = services.clock.monotonic()
     limit = cycle.settings.timeouts.step_s
     run_id, recorded = RunId(services.ids.new()), None
-    if engine.ports.record != Nothing:
+    if (record := engine.ports.record.value_or(None)) is not None:
         run_id = _run_id_of(plan, step)
-        recorded = await _recorded_run(run_id, engine.ports.record.unwrap(), cycle)
+        recorded = await _recorded_run(run_id, record, cycle)
     is_last, room = prompts.is_last_step(plan, step), plan.room
     learnings = await _followed(plan, cycle) if is_last else ()
     task = Task(
@@ -529,11 +529,14 @@ async def cancel_steps(plan: personas.PersonaPlan, cycle: Cycle) -> None:
     What they spent becomes a part of the event's.
     """
     engine = cycle.domain.engine
-    for step in plan.plan.steps if engine.ports.record != Nothing else ():
+    record = engine.ports.record.value_or(None)
+    if record is None:
+        return
+    for step in plan.plan.steps:
         if step.status != "in_progress":
             continue
         run_id = _run_id_of(plan, step)
-        recorded = await _recorded_run(run_id, engine.ports.record.unwrap(), cycle)
+        recorded = await _recorded_run(run_id, record, cycle)
         if recorded is None:
             continue
         overrides = RunOverrides(accept_changes=True, cancels=True)

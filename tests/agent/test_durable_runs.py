@@ -374,7 +374,10 @@ async def test_an_idempotent_call_is_made_again_with_the_same_key(tmp_path: Path
 
 
 def note_writes(agent: ReactiveAgent, happened: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    """Note each entry that is written, each commit, and each wait for the disk."""
+    """Note each entry that is written, each commit of such entries, and each wait for the disk.
+
+    The lease of a run is renewed at any time, so that its commits are not noted.
+    """
 
     def to_disk(log: int) -> None:
         os.fsync(log)
@@ -388,9 +391,15 @@ def note_writes(agent: ReactiveAgent, happened: list[str], monkeypatch: pytest.M
         connection.set_trace_callback(seen)
         return connection
 
+    uncommitted = list[str]()
+
     def seen(statement: str) -> None:
-        happened.extend(each for each in ("model", "intent", "result") if f"'{each}'" in statement)
-        happened.extend(["commit"] * (statement == "COMMIT"))
+        entries = [each for each in ("model", "intent", "result") if f"'{each}'" in statement]
+        happened.extend(entries)
+        uncommitted.extend(entries)
+        if statement == "COMMIT" and uncommitted:
+            happened.append("commit")
+            uncommitted.clear()
 
     database._connect = traced
 

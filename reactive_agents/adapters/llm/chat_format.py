@@ -5,25 +5,19 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from itertools import count
 from types import SimpleNamespace
 from typing import Any, Final, TypeAlias
 
-from attrs import define, field, frozen
+from attrs import define, evolve, field, frozen
 from returns.result import Failure, Result, Success
 
 from reactive_agents.core import models
 from reactive_agents.core.codec import from_json
 from reactive_agents.core.errors import MalformedResponse
 from reactive_agents.core.ids import CallId
-from reactive_agents.core.json import (
-    Json,
-    JsonObject,
-    SurrogateFilter,
-    json_without_surrogates,
-    without_surrogates,
-)
+from reactive_agents.core.json import JsonObject, SurrogateFilter, json_without_surrogates, without_surrogates
 from reactive_agents.core.message_formats import messages_to_openai
 from reactive_agents.core.messages import AssistantMessage, Message, ToolCall
 from reactive_agents.core.model_settings import NO_SETTINGS, TOOL_CHOICES, UNSET, ModelSettings
@@ -44,8 +38,8 @@ def chat_arguments(
         json_supported: whether the provider has a JSON mode.
         parts_in_results: whether the provider accepts images and documents in tool results.
     """
-    messages = messages_to_openai(request.messages, parts_in_results=parts_in_results)
-    arguments: JsonObject = {"messages": _joined(messages)}
+    messages = messages_to_openai(joined_texts(request.messages), parts_in_results=parts_in_results)
+    arguments: JsonObject = {"messages": list(messages)}
     if request.tools:
         arguments["tools"] = [_tool(tool) for tool in request.tools]
         if request.parallel_tool_calls is not None:
@@ -64,21 +58,24 @@ def chat_arguments(
     return arguments if request.settings is NO_SETTINGS else {**arguments, **_further(request.settings)}
 
 
-def _joined(messages: Sequence[JsonObject]) -> list[Json]:
+def joined_texts(messages: Iterable[Message]) -> tuple[Message, ...]:
     """Join a text of the model with its next message, after a rejected answer.
 
     The chat templates of several open models refuse two messages of the assistant in a row.
     """
-    joined: list[Json] = []
-    before: JsonObject = {}
+    joined: list[Message] = []
     for message in messages:
-        if message["role"] == before.get("role") == "assistant" and "tool_calls" not in before:
-            texts = [text for each in (before, message) if (text := each["content"])]
-            message = {**message, "content": "\n\n".join(map(str, texts)) or message["content"]}
+        before = joined[-1] if joined else None
+        if (
+            isinstance(message, AssistantMessage)
+            and isinstance(before, AssistantMessage)
+            and not before.tool_calls
+        ):
+            texts = [each.content for each in (before, message) if each.content]
+            message = evolve(message, content="\n\n".join(texts))
             joined.pop()
         joined.append(message)
-        before = message
-    return joined
+    return tuple(joined)
 
 
 def _further(settings: ModelSettings) -> JsonObject:

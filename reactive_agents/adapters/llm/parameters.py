@@ -11,15 +11,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from itertools import pairwise
 from threading import Lock
 from typing import Any, Final, TypeAlias
 
 import anyio
 from attrs import frozen
 
+from reactive_agents.adapters.llm.chat_format import joined_texts
 from reactive_agents.adapters.llm.providers import is_local
-from reactive_agents.core.messages import AssistantMessage, Message
 from reactive_agents.core.model_settings import NO_SETTINGS, UNSET
 from reactive_agents.core.models import ModelRequest
 from reactive_agents.event_loop import calls_on_this_loop
@@ -121,7 +120,7 @@ def for_provider(
     """
     claude = _is_claude(model)
     if claude and request.stable and not any(each.argument == "cache_control" for each in omitted):
-        _mark(arguments, request.stable - _joined_in(request.messages[: request.stable]))
+        _mark(arguments, len(joined_texts(request.messages[: request.stable])))
     if claude and ("thinking" in arguments or "reasoning_effort" in arguments):
         _leave_out_thinking_between_calls(arguments, model)
     for omission in omitted:
@@ -148,14 +147,6 @@ def _with_all_options(body: Mapping[str, Any], arguments: Mapping[str, Any]) -> 
 def _is_claude(model: str) -> bool:
     provider, _, name = model.partition("/")
     return provider == "anthropic" or (provider in _OTHERS_WITH_CLAUDE and "claude" in name)
-
-
-def _joined_in(messages: Sequence[Message]) -> int:
-    """Return how many of the messages are a part of the next one in a request."""
-    return sum(
-        isinstance(each, AssistantMessage) and isinstance(after, AssistantMessage) and not each.tool_calls
-        for each, after in pairwise(messages)
-    )
 
 
 def _mark(arguments: dict[str, Any], stable: int) -> None:
