@@ -188,46 +188,70 @@ def read_toolset(
 ) -> Result[ToolGroup, InvalidConfig]:
     """Return the toolset of a builder's arguments, or the first ``InvalidConfig``."""
     names = {} if rename is None else rename
-    if not isinstance(prefix, str):
-        return Failure(InvalidConfig("toolset.prefix", abbreviated(prefix), "a text"))
-    if not isinstance(names, Mapping) or not all(
-        isinstance(each, str) and each for pair in names.items() for each in pair
-    ):
-        return Failure(InvalidConfig("toolset.rename", abbreviated(names), "new names by names of tools"))
-    taken = None if only is None or isinstance(only, str) or not isinstance(only, Collection) else only
-    if (only is not None and taken is None) or not all(isinstance(each, str) for each in taken or ()):
-        return Failure(InvalidConfig("toolset.only", abbreviated(only), "names of tools"))
-    for option, asked in (("filter", keeps), ("prepare", prepare)):
-        if asked is not None and not (callable(asked) and can_take(asked, 2)):
-            expected = "a function of the RunContext and the ToolDefinition"
-            return Failure(InvalidConfig(f"toolset.{option}", abbreviated(asked), expected))
-    if not isinstance(each_turn, bool) or (each_turn and keeps is None):
-        return Failure(
-            InvalidConfig("toolset.each_turn", abbreviated(each_turn), "False, or True with a filter")
-        )
+    problem = _problem_of_options(prefix, names, only, keeps, each_turn, prepare)
+    if problem is not None:
+        return Failure(problem)
     source = _source(tools)
     if isinstance(source, Failure):
         return source
     found = source.unwrap()
-    chosen = None if taken is None else frozenset(taken)
-    functions = {"filter": cast(Any, keeps), "prepare": cast(Any, prepare)}
-    toolset = ToolGroup(found, prefix, dict(names), chosen, each_turn=each_turn, **functions)
-    if isinstance(found, ContextFunction):
-        return Success(toolset)
-    known = {tool.name for tool in found}
-    for option, given in (("rename", names), ("only", taken or ())):
+    toolset = ToolGroup(
+        found,
+        cast(str, prefix),
+        dict(cast(Mapping[str, str], names)),
+        None if only is None else frozenset(cast(Collection[str], only)),
+        each_turn=cast(bool, each_turn),
+        filter=cast(Any, keeps),
+        prepare=cast(Any, prepare),
+    )
+    return Success(toolset) if isinstance(found, ContextFunction) else _with_known_names(toolset, found)
+
+
+def _problem_of_options(
+    prefix: object, rename: object, only: object, keeps: object, each_turn: object, prepare: object
+) -> InvalidConfig | None:
+    """Return the first option of a toolset that is none, whatever its tools are."""
+
+    def is_name(value: object) -> bool:
+        return isinstance(value, str) and bool(value)
+
+    if not isinstance(prefix, str):
+        return InvalidConfig("toolset.prefix", abbreviated(prefix), "a text")
+    if not isinstance(rename, Mapping) or not all(is_name(each) for pair in rename.items() for each in pair):
+        return InvalidConfig("toolset.rename", abbreviated(rename), "new names by names of tools")
+    if only is not None and (
+        isinstance(only, str)
+        or not isinstance(only, Collection)
+        or not all(isinstance(each, str) for each in only)
+    ):
+        return InvalidConfig("toolset.only", abbreviated(only), "names of tools")
+    for option, asked in (("filter", keeps), ("prepare", prepare)):
+        if asked is not None and not (callable(asked) and can_take(asked, 2)):
+            expected = "a function of the RunContext and the ToolDefinition"
+            return InvalidConfig(f"toolset.{option}", abbreviated(asked), expected)
+    if not isinstance(each_turn, bool) or (each_turn and keeps is None):
+        return InvalidConfig("toolset.each_turn", abbreviated(each_turn), "False, or True with a filter")
+    return None
+
+
+def _with_known_names(toolset: ToolGroup, tools: tuple[Tool, ...]) -> Result[ToolGroup, InvalidConfig]:
+    """Return a toolset whose options name its tools, and whose new names differ."""
+    known = {tool.name for tool in tools}
+    for option, given in (("rename", toolset.rename), ("only", sorted(toolset.only or ()))):
         unknown = [name for name in given if name not in known]
         if unknown:
             expected = f"names of the toolset's tools: {', '.join(sorted(known)) or 'it has none'}"
             return Failure(InvalidConfig(f"toolset.{option}", repr(unknown[0]), expected))
-    named = toolset.renamed(found)
+    named = toolset.renamed(tools)
     if isinstance(named, Failure):
         return named
     new = [tool.name for tool in named.unwrap()]
     twice = [name for name in new if new.count(name) > 1]
-    if twice:
-        return Failure(InvalidConfig("toolset", repr(twice[0]), "each tool name once"))
-    return Success(toolset)
+    return (
+        Failure(InvalidConfig("toolset", repr(twice[0]), "each tool name once"))
+        if twice
+        else Success(toolset)
+    )
 
 
 def static_tools(toolset: ToolGroup) -> tuple[Tool, ...]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from contextlib import aclosing
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar
@@ -190,48 +190,32 @@ def explain(
     if sum(each is not None for each in (plan_id, event, message)) != 1:
         raise output.bad_usage("explain", "none or several", "one of --plan-id, --event and --message")
 
-    async def chains(store: SqlitePersonaStore) -> list[_Explained]:
+    async def told(store: SqlitePersonaStore) -> list[_Explained]:
         plan = None if plan_id is None else await known.plan(store, plan_id)
-        owner = None if known.settings is None else known.settings.id
         name = event if plan is None else plan.event.id
         place = context if plan is None else plan.context_id
         chosen = WorkFilter(
-            owner,
+            None if known.settings is None else known.settings.id,
             context_id=None if place is None else ContextId(place),
             event_id=None if name is None else EventId(name),
             message_id=message,
             limit=_MOST_ITEMS,
         )
-        work = await known.value(store.find_work(chosen))
-        if message is not None and work:
-            sent = work[0]  # with the other records of its event
-            chosen = evolve(chosen, context_id=sent.room.context_id, event_id=sent.event.id, message_id=None)
-            work = await known.value(store.find_work(chosen))
-        rooms: dict[tuple[Room, EventId], list[WorkItem]] = {}
-        for item in sorted(work, key=lambda each: each.number):
-            rooms.setdefault((item.room, item.event.id), []).append(item)
-        explained: list[_Explained] = []
-        for (room, _), items in rooms.items():
-            tasks = dict.fromkeys(each.task_id for each in items if each.task_id is not None)
-            is_meant = message is None or any(each.message_id == message for each in items)
-            if is_meant and (plan is None or plan.task.id in tasks):
-                explained.append(_Explained(room, list(tasks), items))
+        found = _by_room(await _work(known, store, chosen))
         if plan is not None:
-            explained = [evolve(each, tasks=[plan.task.id]) for each in explained or [_Explained()]]
-        explained = [each for each in explained if each.tasks]
-        if not explained:
+            of_plan = [each for each in found if plan.task.id in each.tasks]
+            found = [evolve(each, tasks=[plan.task.id]) for each in of_plan or [_Explained()]]
+        elif message is not None:
+            found = [each for each in found if any(item.message_id == message for item in each.items)]
+        found = [each for each in found if each.tasks]
+        if not found:
             raise known.missing("event", name or message or "")
-        for each in explained:
-            for task_id in each.tasks:
-                each.lines.extend(explain_journal(await known.value(store.journal(task_id))))
+        for each in found:
             plan_ids = [item.plan_id for item in each.items if item.plan_id] if plan is None else [plan.id]
-            for about in dict.fromkeys(plan_ids):
-                of_answer = await known.value(store.get_plan(about))
-                each.lines.extend(of_answer.map(explain_feedback).value_or(()))
-            each.lines.extend(explain_work(each.items))
-        return explained
+            each.lines.extend(await _lines(known, store, each, plan_ids))
+        return found
 
-    explained = known.ask(chains)
+    explained = known.ask(told)
     if output.is_json():
         output.print_json([link for each in explained for link in each.document()])
         return
@@ -240,6 +224,41 @@ def explain(
             typer.echo("\n" * (place > 0) + output.printable(f"room: {each.place}"))
         rows = [(f"{link.at:%Y-%m-%d %H:%M:%S}", link.stage, link.text) for link in each.lines]
         output.print_table(("time", "stage", "text"), rows)
+
+
+async def _work(known: PersonaRecords, store: SqlitePersonaStore, chosen: WorkFilter) -> list[WorkItem]:
+    """Return the chosen items in their order; of a message, all items of its event."""
+    work = await known.value(store.find_work(chosen))
+    if chosen.message_id is not None and work:
+        sent = work[0]
+        of_event = evolve(chosen, context_id=sent.room.context_id, event_id=sent.event.id, message_id=None)
+        work = await known.value(store.find_work(of_event))
+    return sorted(work, key=lambda each: each.number)
+
+
+def _by_room(work: Iterable[WorkItem]) -> list[_Explained]:
+    """Return the items of each event and room, and the tasks that they name."""
+    rooms: dict[tuple[Room, EventId], list[WorkItem]] = {}
+    for item in work:
+        rooms.setdefault((item.room, item.event.id), []).append(item)
+    return [
+        _Explained(room, [*dict.fromkeys(each.task_id for each in items if each.task_id is not None)], items)
+        for (room, _), items in rooms.items()
+    ]
+
+
+async def _lines(
+    known: PersonaRecords, store: SqlitePersonaStore, of: _Explained, plan_ids: Iterable[PlanId]
+) -> list[ExplanationLine]:
+    """Return what the journals, the plans and the queue tell, in this order."""
+    lines: list[ExplanationLine] = []
+    for task_id in of.tasks:
+        lines.extend(explain_journal(await known.value(store.journal(task_id))))
+    for plan_id in dict.fromkeys(plan_ids):
+        plan = await known.value(store.get_plan(plan_id))
+        lines.extend(plan.map(explain_feedback).value_or(()))
+    lines.extend(explain_work(of.items))
+    return lines
 
 
 _MOST_ITEMS = 1_000

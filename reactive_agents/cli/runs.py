@@ -111,33 +111,48 @@ def list_runs(
         recorded = ask_record(_place(file), lambda record: record.runs(wanted))
     logged: tuple[LoggedRun, ...] = ()
     if state is None and not (file is not None and _is_record_alone(file)):
-        chosen = LoggedRunFilter(
-            agent, user, session, status, tag, tool, since, before, least_cost, children, limit
+        logged = _runs(
+            file,
+            LoggedRunFilter(
+                agent=agent,
+                user=user,
+                session=session,
+                status=status,
+                tagged=tag,
+                tool=tool,
+                since=since,
+                before=before,
+                least_cost_usd=least_cost,
+                children=children,
+                limit=limit,
+            ),
         )
-        logged = _runs(file, chosen)
     runs_, known, problems = _joined(file, logged, recorded, has_record=has_record)
     latest = sorted(runs_, key=lambda run: (run.started_at, run.run_id), reverse=True)[:limit]
     if output.is_json():
         output.print_json([_listed(each, known.get(each.run_id), problems) for each in latest])
         return
-    rows = []
-    for each in latest:
-        found = known.get(each.run_id)
-        is_over = each.ended_at is not None  # until then, nothing has its figures
-        row = (
-            each.run_id,
-            f"{each.started_at:%Y-%m-%d %H:%M:%S}",
-            each.agent,
-            each.status if found is None else ", ".join((found.state, *_owed(found))),
-            *((("", "") if found is None else (str(found.attempt), found.queue)) if has_record else ()),
-            "" if each.duration_s is None else f"{each.duration_s:.1f} s",
-            *((str(each.tokens), dollars(each.cost_usd)) if is_over else ("", "")),
-            output.one_line(each.task)[:60],
-        )
-        rows.append(row)
+    rows = [_row(each, known.get(each.run_id), has_record=has_record) for each in latest]
     of_run = ("state", "tries", "queue") if has_record else ("status",)
     heads = ("run", "began", "agent", *of_run, "took", "tokens", "cost", "task")
     output.print_table(heads, rows, right=("tries", "took", "tokens", "cost"))
+
+
+def _row(run: LoggedRun, recorded: RecordedRun | None, *, has_record: bool) -> tuple[str, ...]:
+    """Return a run as a row of the list."""
+    status = run.status if recorded is None else ", ".join((recorded.state, *_owed(recorded)))
+    tried = ("", "") if recorded is None else (str(recorded.attempt), recorded.queue)
+    is_over = run.ended_at is not None  # until then, nothing has its figures
+    return (
+        run.run_id,
+        f"{run.started_at:%Y-%m-%d %H:%M:%S}",
+        run.agent,
+        status,
+        *(tried if has_record else ()),
+        "" if run.duration_s is None else f"{run.duration_s:.1f} s",
+        *((str(run.tokens), dollars(run.cost_usd)) if is_over else ("", "")),
+        output.one_line(run.task)[:60],
+    )
 
 
 _OF_RECORD = (
