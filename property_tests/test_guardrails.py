@@ -9,11 +9,11 @@ import anyio
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from reactive_agents.adapters.governance.guardrails import disguised_texts
 from reactive_agents.adapters.governance.guardrails.checks import allowed_topics, length_limit, toxicity
 from reactive_agents.adapters.governance.guardrails.injection import prompt_injection
 from reactive_agents.adapters.governance.guardrails.personal_data import personal_data
 from reactive_agents.adapters.governance.guardrails.rule_guardrail import RuleGuardrail
+from reactive_agents.core import disguised_texts
 from reactive_agents.core.governance import GuardrailFinding, GuardrailReport
 from reactive_agents.core.redaction import redact
 from reactive_agents.core.secret_patterns import folded

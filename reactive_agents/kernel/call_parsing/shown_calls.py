@@ -20,7 +20,7 @@ from urllib.parse import unquote
 
 from attrs import evolve, frozen
 
-from reactive_agents.core.encodings import encoded_texts, unseen_texts, unwrapped
+from reactive_agents.core.disguised_texts import encoded_texts, unseen_texts, unwrapped
 from reactive_agents.core.figures import has_between
 from reactive_agents.core.json import Json, JsonObject
 from reactive_agents.core.messages import ToolCall

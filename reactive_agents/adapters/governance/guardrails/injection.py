@@ -21,9 +21,9 @@ from typing import TypeAlias, cast
 
 from attrs import frozen
 
-from reactive_agents.adapters.governance.guardrails import disguised_texts
 from reactive_agents.adapters.governance.guardrails.checks import Check
-from reactive_agents.core.encodings import Encoded
+from reactive_agents.core import disguised_texts
+from reactive_agents.core.disguised_texts import Encoded
 from reactive_agents.core.governance import GuardrailAction, GuardrailFinding
 from reactive_agents.core.languages import alternatives, expression, word_set
 from reactive_agents.core.texts import Folded, count_invisible, fold, folded_pattern
@@ -246,7 +246,7 @@ def _injections(text: str) -> Iterator[tuple[int, int, float, str]]:
         yield from _unmasked(disguised, plain)
     if count_invisible(text) >= 8 and len(plain.text) < 0.98 * len(text):
         yield 0, len(text), 0.4, "invisible characters"
-    for disguised in disguised_texts.encoded_texts(text):
+    for disguised in disguised_texts.nested_texts(text):
         yield from _unmasked(disguised, None)
     for disguised in disguised_texts.hidden_texts(text):
         strongest = max((each.score for each in _combined(_said(fold(disguised.text).text))), default=0.0)
