@@ -738,7 +738,7 @@ def _is_still(path: Path) -> bool:
 
 
 def may_write(path: DatabasePath) -> bool:
-    """Return whether this user may write to a file, for which SQLite makes a log beside it."""
+    """Return whether this user may write a file, and a log beside it."""
     place = place_of(path)
     return os.access(place, os.W_OK) and _may_make_log(place)
 

@@ -1,4 +1,4 @@
-"""Texts within other texts: encoded, spelt out, or in markup that is not displayed.
+"""Texts within other texts: encoded, spelt out, or in markup that is hidden.
 
 The codes are those that a model reads by itself: base64, hexadecimal and other numbers of characters, and
 signs that are not seen. What has to be computed first, as compressed data or base85, gives it no orders.

@@ -34,7 +34,8 @@ from reactive_agents.engine.run_result import partial_result, without_declined
 from reactive_agents.engine.services import EngineServices, OutputValidator, RunHandle, approver_of
 from reactive_agents.kernel import KernelServices
 from reactive_agents.kernel.answer_form import AnswerForm
-from reactive_agents.kernel.policies.answers import (
+from reactive_agents.kernel.policies.limits import budget_refusal
+from reactive_agents.kernel.policies.unfinished_work import (
     FAILED_CALL,
     LEFT_OUT,
     NOT_DONE,
@@ -42,7 +43,6 @@ from reactive_agents.kernel.policies.answers import (
     describe_not_done,
     describe_undone,
 )
-from reactive_agents.kernel.policies.limits import budget_refusal
 from reactive_agents.kernel.service_calls import CheckedCounter, call_service, definitions_of, once
 from reactive_agents.kernel.termination import RETURN_DIRECT, in_time
 from reactive_agents.reasoning import Selection, StrategyInput, StrategyServices, structured_output

@@ -39,9 +39,16 @@ from reactive_agents.core.figures import (
     read_number,
     sums_of_some,
 )
+from reactive_agents.core.results import ReasoningStep
+from reactive_agents.core.tools import TRIED
 from reactive_agents.core.values import Value, computed, lazy_pattern
 from reactive_agents.kernel import clauses
 from reactive_agents.kernel.announcements import begins_words, composes, denies, speaks_of_oneself
+from reactive_agents.kernel.call_parsing.argument_schema import CALL_AGAIN
+from reactive_agents.kernel.context import KernelContext
+from reactive_agents.kernel.context_window.tool_results import tool_results
+from reactive_agents.kernel.state import KernelState
+from reactive_agents.kernel.toolset import FINAL_ANSWER
 
 _NAME = lazy_pattern(r"(?<=[\w,;:(] )[^\W\d_a-z][^\W\d_]{2,}")
 """A word with a capital letter that does not begin the clause."""
@@ -112,6 +119,47 @@ class Background(Value):
     def words(self) -> set[str]:
         """Its words, and those that tell nothing."""
         return clauses.words_of(self.text) | clauses.UNTELLING
+
+
+def seen_by(state: KernelState, context: KernelContext) -> Seen:
+    """Return the prompt's texts, the results, and the errors of tools that ran."""
+    told, found = [*context.told], [*results_of(state)]
+    worked, calls = list[str](), dict[str | None, str]()
+    for step in state.steps:
+        about = step.metadata
+        if about is None:
+            continue
+        if step.type == "action":
+            calls[about.call_id] = step.content
+        elif not is_of_tool(step):
+            continue
+        elif about.success is not False:
+            worked.append(calls.get(about.call_id, ""))
+        else:
+            (found if was_run(step) else told).append(step.content)
+    return Seen(context.input.asked, tuple(found), "\n".join(told), "\n".join(worked))
+
+
+def results_of(state: KernelState) -> tuple[str, ...]:
+    """Return the full results of the run's calls."""
+    return tuple(tool_results(state.scratchpad).values()) if state.scratchpad else ()
+
+
+def was_run(step: ReasoningStep) -> bool:
+    """Return whether a tool was run, or its stored result was shown."""
+    if step.metadata is None or step.metadata.success:
+        return True
+    return step.metadata.origin in TRIED and f"\n{CALL_AGAIN} " not in step.content
+
+
+def is_of_tool(step: ReasoningStep) -> bool:
+    """Return whether a step is what a call returned, other than a rejected answer."""
+    return step.type == "observation" and not delivers(step)
+
+
+def delivers(step: ReasoningStep) -> bool:
+    """Return whether a step is of a call that delivers an answer."""
+    return step.metadata is not None and step.metadata.tool_used == FINAL_ANSWER
 
 
 def unsupported_figures(answer: str, seen: Seen) -> tuple[str, ...]:

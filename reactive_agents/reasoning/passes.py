@@ -39,7 +39,8 @@ from reactive_agents.kernel.open_requirements import (
     open_requirements,
     without_replaced,
 )
-from reactive_agents.kernel.policies.answers import (
+from reactive_agents.kernel.policies.limits import budget_reached_by_run
+from reactive_agents.kernel.policies.unfinished_work import (
     call_missing,
     is_foreseen,
     items_left,
@@ -47,7 +48,6 @@ from reactive_agents.kernel.policies.answers import (
     said_before,
     undone_act,
 )
-from reactive_agents.kernel.policies.limits import budget_reached_by_run
 from reactive_agents.kernel.prompt import NUMBER_OF_TURNS, fence
 from reactive_agents.kernel.service_calls import definitions_in
 from reactive_agents.kernel.termination import doubts_in

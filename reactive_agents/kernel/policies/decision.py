@@ -36,7 +36,7 @@ from reactive_agents.kernel.context import (
 )
 from reactive_agents.kernel.embedded_calls import NOTHING_CALLED, results_of_written_calls
 from reactive_agents.kernel.ledger import EMPTY_REPLY
-from reactive_agents.kernel.policies import answers, limits, requirements
+from reactive_agents.kernel.policies import answers, limits, requirements, unfinished_work
 from reactive_agents.kernel.state import KernelState
 from reactive_agents.kernel.termination import ANSWERED, last_words, stop_early
 
@@ -238,12 +238,12 @@ def final_answer(state: KernelState, context: KernelContext) -> Verdict | None:
             reason = ANSWERED
             if _called_nothing(state, context):
                 reason += f" {NOTHING_CALLED}"
-            for doubted in (answers.without_source, answers.without_call):
+            for doubted in (answers.without_source, unfinished_work.without_call):
                 if doubt := doubted(proposal.text, state, context):
                     reason += f" {doubt}"
-            checked = answers.FAILED_CALL in context.input.settings.answer_checks
-            undone, given = answers.undone_act_of(state, context) if checked else None, context.input
-            if undone is not None and not answers.is_foreseen(
+            checked = unfinished_work.FAILED_CALL in context.input.settings.answer_checks
+            undone, given = unfinished_work.undone_act_of(state, context) if checked else None, context.input
+            if undone is not None and not unfinished_work.is_foreseen(
                 undone, proposal.text, given.to_do, given.asked
             ):
                 return _without_act(undone, proposal.text, state)
@@ -254,7 +254,7 @@ def _without_act(failure: ReasoningStep, text: str, state: KernelState) -> Stop:
     """Return the verdict on an answer after the failure of what was to be done."""
     if not state.ledger.counted.succeeded and answer_check.tells_failure(text, failure.content):
         return Stop(requirements.ABSTENTION, "abstained", text, requirements.describe_abstention(text))
-    return Stop(answers.FAILED_CALL, "partial", text, answers.describe_undone(failure))
+    return Stop(unfinished_work.FAILED_CALL, "partial", text, unfinished_work.describe_undone(failure))
 
 
 def _called_nothing(state: KernelState, context: KernelContext) -> bool:
@@ -290,13 +290,13 @@ STANDARD_POLICIES: tuple[Policy, ...] = (
     empty_reply,
     answers.output_type,
     answers.written_call,
-    answers.failed_call,
-    answers.left_out,
+    unfinished_work.failed_call,
+    unfinished_work.left_out,
     requirements.refusal,
     answers.text_answer,
     requirements.abstention,
     answers.unsupported,
-    answers.not_done,
+    unfinished_work.not_done,
     requirements.out_of_reach,
     limits.diminishing_returns,
     requirements.synthesis,

@@ -20,7 +20,7 @@ from reactive_agents.kernel.context import (
     Verdict,
     between_turns,
 )
-from reactive_agents.kernel.context_window.tool_results import tool_results
+from reactive_agents.kernel.evidence import results_of
 from reactive_agents.kernel.open_requirements import (
     describe_missing,
     describe_open,
@@ -159,11 +159,6 @@ def budget(state: KernelState, context: KernelContext) -> Verdict | None:
     answered = state.proposal is not None and bool(state.proposal.text.strip())
     spent = None if answered or state.status != "thinking" else budget_reached_by_kernel(state, context)
     return None if spent is None else stop_early(BUDGET, spent, state, context)
-
-
-def results_of(state: KernelState) -> tuple[str, ...]:
-    """Return the full results of the run's calls."""
-    return tuple(tool_results(state.scratchpad).values()) if state.scratchpad else ()
 
 
 def turns_left(state: KernelState, context: KernelContext) -> bool:

@@ -40,8 +40,8 @@ from reactive_agents.kernel.open_requirements import (
     requirements_of,
     still_to_gather,
 )
-from reactive_agents.kernel.policies.answers import texts_given
-from reactive_agents.kernel.policies.limits import IDLE_TURNS, results_of, turns_left
+from reactive_agents.kernel.policies.limits import IDLE_TURNS, turns_left
+from reactive_agents.kernel.policies.unfinished_work import texts_given
 from reactive_agents.kernel.state import KernelState, Proposal
 from reactive_agents.kernel.termination import last_words
 from reactive_agents.kernel.toolset import FINAL_ANSWER
@@ -102,10 +102,10 @@ def refusal(state: KernelState, context: KernelContext) -> Verdict | None:
         ):
             return Stop(ABSTENTION, "abstained", proposal.text, describe_abstention(proposal.text))
     errors = failures_in(state.steps)
-    seen = evidence.Seen(context.input.asked, (*results_of(state), *errors))
+    seen = evidence.Seen(context.input.asked, (*evidence.results_of(state), *errors))
     if not answer_check.is_refusal(proposal.text, seen):
         return None
-    results = results_of(state)
+    results = evidence.results_of(state)
     is_none_found = all(denies(each) or answer_check.is_empty(each) for each in results)
     says_why = _tells_failure(proposal.text, [*errors, *results] if is_none_found else errors)
     if not says_why and turns_left(state, context) and not state.ledger.told.get(REFUSAL):
@@ -129,7 +129,7 @@ def abstains(proposal: Proposal, state: KernelState, context: KernelContext) -> 
     ]
     if proposal.text == proposal.could_not or any(map(denies, (proposal.text, *parts))):
         return True
-    seen = evidence.Seen(context.input.asked, results_of(state))
+    seen = evidence.Seen(context.input.asked, evidence.results_of(state))
     return not evidence.ends_with_evidence(proposal.text, seen)
 
 
@@ -307,7 +307,9 @@ def _is_insisted(state: KernelState, context: KernelContext, now: OpenRequiremen
         called = {each for each in state.ledger.counted.succeeded if each not in required}
         if any(each.name in called and not only_looks(each) for each in context.toolset.offered):
             return True  # another tool did it, such as an agent or a shell
-        if all(each is not None and was_done_before(text, each, results_of(state)) for each in tools):
+        if all(
+            each is not None and was_done_before(text, each, evidence.results_of(state)) for each in tools
+        ):
             return True  # "It was cancelled on 2 May"
     if not all(done for _, done in now.open):
         return False
@@ -348,7 +350,7 @@ def _denies_again(state: KernelState, context: KernelContext, now: OpenRequireme
         return False
     if not denies(state.proposal.text):
         return False
-    text, seen = state.proposal.text, evidence.Seen(context.input.asked, results_of(state))
+    text, seen = state.proposal.text, evidence.Seen(context.input.asked, evidence.results_of(state))
     told = _tells_failure(text, failures_in(state.steps))
     return told or any(evidence.ends_with_evidence(each, seen) for each in _PART.split(text))
 

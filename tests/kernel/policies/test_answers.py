@@ -17,18 +17,17 @@ from reactive_agents.core.results import ReasoningStep, StepMetadata
 from reactive_agents.core.tools import ToolDefinition
 from reactive_agents.kernel import KernelState, Proposal, Redirect, Stop
 from reactive_agents.kernel.open_items import open_items
-from reactive_agents.kernel.policies import answers
+from reactive_agents.kernel.policies import unfinished_work
 from reactive_agents.kernel.policies.answers import (
     MOST_CUT_OFF,
     MOST_TEXTS,
     cut_off,
-    failed_call,
-    left_out,
     text_answer,
     unsupported,
     written_call,
 )
 from reactive_agents.kernel.policies.decision import final_answer
+from reactive_agents.kernel.policies.unfinished_work import failed_call, left_out
 from reactive_agents.testing import ScriptedLLM, Turn, answer, call, calls, forever, say
 from reactive_agents.testing.core import START
 from tests.support.kernels import KernelBench, add, kernel_bench
@@ -1325,8 +1324,8 @@ def test_calls_are_read_again_only_for_an_answer_that_may_be_about_something_els
     task: str, text: str, reads: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     read: list[str] = []
-    whole = answers.json_value
-    monkeypatch.setattr(answers, "json_value", lambda made: read.append(made) or whole(made))
+    whole = unfinished_work.json_value
+    monkeypatch.setattr(unfinished_work, "json_value", lambda made: read.append(made) or whole(made))
     made = json.dumps({"tool": "get_value", "arguments": {"of": f"Graz, for {task}"}})
     about = StepMetadata("get_value", CallId("c1"))
     steps = (
@@ -1334,5 +1333,5 @@ def test_calls_are_read_again_only_for_an_answer_that_may_be_about_something_els
         ReasoningStep(StepId("k-2"), "observation", "warm", START, evolve(about, success=True)),
     )
     offered = (ToolDefinition("get_value", "Return a value.", {}),)
-    answers.looked_up_for_other(text, task, offered, steps, {}, "")
+    unfinished_work.looked_up_for_other(text, task, offered, steps, {}, "")
     assert bool(read) is reads
