@@ -7,7 +7,7 @@ passes on to one of these. It is the one place where typed errors become an exce
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import aclosing, contextmanager, suppress
 from datetime import datetime, timedelta
 from functools import partial
@@ -665,29 +665,42 @@ class ReactiveAgent(Generic[R, D]):
         """Delete the sessions, memories and runs of a user; return how many they were.
 
         The user's data of other agents in the same files is deleted as well. The usage and cost of the runs
-        stay, without the user's name, and so does the audit log.
+        stay, without the user's name, and so does the audit log. If a store fails, the others forget the user
+        all the same.
 
         Raises:
-            AgentError: a store failed, is missing, or cannot forget; or no run can have this user.
+            AgentError: a store failed, is missing, or cannot forget: ``ServiceFailed`` names each, and those
+                that have forgotten the user; or no run can have this user.
         """
         if user is None or wrong_name("user", user) is not None:
             raise AgentError(errors.InvalidConfig("user", abbreviated(user), "the user of runs"))
-        forgotten: int = await value_of(self._session_store().forget(user))
-        record = self.container.memory.record().value_or(None)
-        if record is not None:
-            forgotten += await value_of(record.delete(user=user))
-        run_log = self.container.core.run_log().value_or(None)
-        if run_log is not None:
-            forgotten += await value_of(run_log.forget(user))
-        costs = self.container.governance.cost_tracker().value_or(None)
-        if hasattr(costs, "forget"):
-            await value_of(costs.forget(user))
-        if self.container.memory.memory().value_or(None) is None:
-            return forgotten
         from reactive_agents.core.memory import ForgetUser
 
-        memories: int = await self._ask_memory("forget", int, ForgetUser(user))
-        return forgotten + memories
+        record = self.container.memory.record().value_or(None)
+        run_log = self.container.core.run_log().value_or(None)
+        costs = self.container.governance.cost_tracker().value_or(None)
+        deletions: dict[str, Callable[[], Awaitable[int]]] = {
+            "sessions": lambda: value_of(self._session_store().forget(user))
+        }
+        if record is not None:
+            deletions["record of runs"] = lambda: value_of(record.delete(user=user))
+        if run_log is not None:
+            deletions["run log"] = lambda: value_of(run_log.forget(user))
+        if hasattr(costs, "forget"):
+            deletions["cost"] = lambda: value_of(costs.forget(user))
+        if self.container.memory.memory().value_or(None) is not None:
+            deletions["memory"] = lambda: self._ask_memory("forget", int, ForgetUser(user))
+        deleted, failed = dict[str, int](), list[str]()
+        for store, delete in deletions.items():
+            try:
+                deleted[store] = await delete()
+            except Exception as error:  # noqa: BLE001 - whatever a custom store raises: the others are tried
+                failed.append(f"{store} ({error})")
+        if failed:
+            told = f"The user is not forgotten in: {', '.join(failed)}."
+            told += f" Forgotten in: {', '.join(deleted) or 'no store'}. Call forget again for the rest."
+            raise AgentError(errors.ServiceFailed(told, "forget", "forget"))
+        return sum(count for store, count in deleted.items() if store != "cost")  # whose usage stays
 
     async def prune_cost(self, older_than: timedelta) -> int:
         """Delete the usage of runs that ended longer ago; return how many there were."""

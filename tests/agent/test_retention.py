@@ -46,6 +46,48 @@ async def test_what_is_older_is_deleted(tmp_path: Path) -> None:
     await made.aclose()
 
 
+async def test_a_store_that_fails_keeps_no_user_in_the_others(tmp_path: Path) -> None:
+    builder = ReactiveAgents.create().with_llm(ScriptedLLM(forever(say("I see."))))
+    builder = builder.with_sessions(tmp_path / "s.db").with_memory(tmp_path / "m.db")
+    builder = builder.with_durability(tmp_path / "r.db").with_run_log(tmp_path / "l.db")
+    made = builder.with_cost(tmp_path / "c.db").build()
+    await made.run("Remember that I live in 12 Elm Street.", session="old", user="ada")
+    await made.aclose()
+    for name in ("s", "l"):
+        (tmp_path / f"{name}.db").rename(tmp_path / f"{name}.away")
+        (tmp_path / f"{name}.db").mkdir()  # which is no file
+    with pytest.raises(AgentError) as refused:
+        await made.forget(user="ada")
+    assert isinstance(refused.value.error, ServiceFailed)
+    told = str(refused.value)
+    assert told.startswith("The user is not forgotten in: sessions (")
+    assert ", run log (" in told
+    assert ". Forgotten in: record of runs, cost, memory. Call forget again" in told
+    await made.aclose()
+    for name in ("r", "m"):
+        assert b"Elm Street" not in (tmp_path / f"{name}.db").read_bytes()
+    for name in ("s", "l"):
+        (tmp_path / f"{name}.db").rmdir()
+        (tmp_path / f"{name}.away").rename(tmp_path / f"{name}.db")
+    assert await made.forget(user="ada") == 2  # the session, and the run of the log
+    await made.aclose()
+    for file in tmp_path.iterdir():
+        assert b"Elm Street" not in file.read_bytes()
+
+
+async def test_a_custom_store_that_raises_keeps_no_user_in_the_others(tmp_path: Path) -> None:
+    class Broken:
+        def forget(self, user: str) -> int:
+            raise OSError("no disk")
+
+    made = agent(tmp_path / "all.db")
+    await made.run("Hello.", session="old", user="ada")
+    made.container.governance.cost_tracker.override(Object(Some(Broken())))
+    with pytest.raises(AgentError, match=r"not forgotten in: cost \(no disk\)\. Forgotten in: sessions\."):
+        await made.forget(user="ada")
+    assert await made.sessions.list() == ()
+
+
 @pytest.mark.parametrize("age", [-DAY, 30, timedelta.max])
 async def test_a_wrong_age_deletes_nothing(age: Any, tmp_path: Path) -> None:
     made = agent(tmp_path / "all.db")
