@@ -40,13 +40,14 @@ class ToolCallInDoubt(Event):
     Attributes:
         key: the idempotency key of the call.
         handling: ``told`` the model; ``repeated``, since the tool is idempotent, or a person said so;
-            ``settled`` by the tool's own probe or by a person; ``stopped`` the run until a person settles it.
+            ``settled`` by the tool's own probe or by a person; ``stopped`` the run until a person settles it;
+            ``cancelled`` with the run, so that only its outcome tells of the call.
     """
 
     tool_name: str
     call_id: CallId
     key: str
-    handling: Literal["told", "repeated", "settled", "stopped"]
+    handling: Literal["told", "repeated", "settled", "stopped", "cancelled"]
 
 
 @frozen(eq=False, repr=False)

@@ -630,12 +630,19 @@ class VerificationFailed(Value):
 
 @frozen(eq=False, repr=False)
 class RunCancelled(Value):
-    """The run was cancelled while it was in ``phase``."""
+    """The run was cancelled while it was in ``phase``.
+
+    ``doubt``: a sentence that names the calls which may have taken effect; empty for none.
+    """
 
     task_id: str
     phase: str
+    doubt: str = ""
 
-    message = sentence("Task {0.task_id} was cancelled in phase {0.phase}.")
+    @property
+    def message(self) -> str:
+        """One sentence that names the phase, and one with the calls in doubt."""
+        return f"Task {self.task_id} was cancelled in phase {self.phase}. {self.doubt}".rstrip()
 
 
 @frozen(eq=False, repr=False)

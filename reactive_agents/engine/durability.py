@@ -660,13 +660,14 @@ async def cancel_left(record: RunRecord, run_id: RunId, clock: Clock) -> bool:
             journal = RunJournal(run, entries, clock, record=record, holder=holder)
             journal.account = UsageAccount()
             await journal.count_rest()
+            steps = tuple(journal.steps_in_doubt())
             metadata = evolve(
-                figures_in(journal.account),
+                figures_in(journal.account, steps_count=len(steps)),
                 terminated_by="cancelled",
                 tags=run.task.tags,
                 given=run.task.metadata,
             )
-            status, text = stored_outcome(Failure(cancelled_run(run, clock.now(), metadata)))
+            status, text = stored_outcome(Failure(cancelled_run(run, clock.now(), metadata, steps)))
             own = [each.key for each in read.unwrap() if not journal.entries.is_shared(each)]
             is_audited = AUDITED in own and hasattr(record, "owe")  # a custom record need not know of it
             ended = await _ended(record, journal, status, text, *(("audit",) if is_audited else ()))

@@ -27,7 +27,7 @@ from reactive_agents.core.errors import ServiceMissing
 from reactive_agents.core.event_redaction import ValueRedactor
 from reactive_agents.core.events import ExecutionCancelled, TaskCompleted, TaskFailed
 from reactive_agents.core.ids import RunId, SessionId, TaskId
-from reactive_agents.core.results import ReasoningStep
+from reactive_agents.core.results import ReasoningStep, doubt_in
 from reactive_agents.core.run_context import SessionState
 from reactive_agents.core.settings import RunSettings
 from reactive_agents.core.tasks import AgentResult, Task, TaskResult, TaskResultMetadata
@@ -476,6 +476,9 @@ class ExecutionEngine:
         error = outcome.failure()
         context = handle.fail(error)
         await count_left_out(services)
+        if isinstance(error, errors.RunCancelled):
+            error = evolve(error, doubt=doubt_in(steps_taken(context, services)))
+            context = handle.fail(error)
         try:
             await end_turn(None, services)
             await release_content(services)

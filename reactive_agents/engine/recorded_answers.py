@@ -36,7 +36,7 @@ from reactive_agents.core.memory import FlushReport, MemoryContext, SessionSnaps
 from reactive_agents.core.messages import ToolCall
 from reactive_agents.core.models import ModelRequest, ModelResponse
 from reactive_agents.core.plans import Plan
-from reactive_agents.core.results import ReasoningResult, StrategyEffectiveness
+from reactive_agents.core.results import ReasoningResult, ReasoningStep, StrategyEffectiveness, doubt_in
 from reactive_agents.core.run_record import OwedStore, RecordedRun, RunEntry, RunStatus
 from reactive_agents.core.tasks import SubRun, Task, TaskResult, TaskResultMetadata
 from reactive_agents.core.tools import TurnChanges
@@ -248,10 +248,16 @@ def with_history(result: TaskResult, run: RecordedRun, entries: Iterable[RunEntr
     return result
 
 
-def cancelled_run(run: RecordedRun, at: datetime, metadata: TaskResultMetadata) -> TaskFailed:
-    """Return the outcome of a run that was cancelled while no process had it."""
-    error = errors.RunCancelled(run.task.id, "bootstrap")
-    return TaskFailed(run.run_id, run.task.id, 1, at, error, (), metadata)
+def cancelled_run(
+    run: RecordedRun, at: datetime, metadata: TaskResultMetadata, steps: tuple[ReasoningStep, ...] = ()
+) -> TaskFailed:
+    """Return the outcome of a run that was cancelled while no process had it.
+
+    Args:
+        steps: those of its calls in doubt.
+    """
+    error = errors.RunCancelled(run.task.id, "bootstrap", doubt_in(steps))
+    return TaskFailed(run.run_id, run.task.id, 1, at, error, steps, metadata)
 
 
 def _wrong_output(result: TaskResult, shape: Shape[Any] | None) -> str | None:

@@ -32,10 +32,11 @@ from reactive_agents.core import errors
 from reactive_agents.core.codec import data_to_json, encode
 from reactive_agents.core.events import TaskFailed, ToolCallInDoubt
 from reactive_agents.core.governance import ApprovalDecision, ApprovalRequest
-from reactive_agents.core.ids import ApprovalId, RunId
+from reactive_agents.core.ids import ApprovalId, CallId, RunId, StepId
 from reactive_agents.core.json import Json, JsonObject
 from reactive_agents.core.messages import ToolCall, UserMessage
 from reactive_agents.core.models import ModelRequest, ModelResponse
+from reactive_agents.core.results import ReasoningStep, StepMetadata
 from reactive_agents.core.run_context import SessionState
 from reactive_agents.core.run_record import (
     AUDITED,
@@ -47,7 +48,7 @@ from reactive_agents.core.run_record import (
     RunOrder,
 )
 from reactive_agents.core.tasks import SubRun
-from reactive_agents.core.tools import TRIED, ToolResult, ToolScope
+from reactive_agents.core.tools import ASK_USER, TRIED, ToolResult, ToolScope
 from reactive_agents.core.usage import USAGE_RECORDER, RunUsage, UsageRecorder, unknown_usage
 from reactive_agents.core.values import replaced
 from reactive_agents.effects import BRANCH, Branch, Effect, attempt, beside, effect
@@ -75,6 +76,7 @@ from reactive_agents.kernel import RunEvents
 from reactive_agents.kernel.context import UsageAccount
 from reactive_agents.kernel.run_budget import attempts_of
 from reactive_agents.kernel.service_calls import call_outside_record
+from reactive_agents.kernel.tool_execution import CUT_OFF_WITH_RUN
 from reactive_agents.ports import Approver, Clock, IdSource, RunRecord
 
 if TYPE_CHECKING:
@@ -259,6 +261,24 @@ class RecordedEntries(dict[str, RunEntry]):
         ]
 
     # --- recorded calls of tools ------------------------------------------------------------------------
+
+    def in_doubt(self) -> list[RunEntry]:
+        """Return the intents of calls without a result that this attempt has not reached.
+
+        A question to the user is none of them.
+        """
+        settled = {
+            each.key.rstrip("?!=")
+            for each in self.values()
+            if each.kind == "answer" and "value" in data_of(each)
+        }
+        return [
+            each
+            for each in self.left()
+            if each.kind == "intent" and not each.key.endswith("!")
+            if f"{each.key}=" not in self and each.key not in settled
+            if data_of(each)["tool"] != ASK_USER
+        ]
 
     def call_at(self, key: str) -> RunEntry | None:
         """Return the intent of a recorded call, or the result of one that was not made."""
@@ -599,6 +619,35 @@ class RunJournal:
             elif entry.kind in ("model", "request"):
                 self.account.add(self.entries.spent_by(entry))
 
+    def steps_in_doubt(self, events: RunEvents | None = None) -> list[ReasoningStep]:
+        """Return the steps of the calls that a cancelled run leaves in doubt.
+
+        With those of the runs below it.
+
+        Args:
+            events: publishes that they are.
+        """
+        steps: list[ReasoningStep] = []
+        for entry in self.entries.in_doubt():
+            body, call_id = cast(dict[str, Any], data_of(entry)), CallId(self.call_key(entry.key))
+            call = ToolCall(call_id, body["tool"], body.get("edited", body["arguments"]))
+            known = StepMetadata(call.name, call_id)
+            steps += [
+                ReasoningStep(StepId(call_id), "action", call.described, entry.at, known),
+                ReasoningStep(
+                    StepId(f"{call_id}="),
+                    "observation",
+                    CUT_OFF_WITH_RUN,
+                    entry.at,
+                    evolve(known, success=False, origin="in_doubt"),
+                ),
+            ]
+            if events is not None:
+                events.publish(ToolCallInDoubt, call.name, call_id, call_id, "cancelled")
+        for below in self.reached.values():
+            steps += [] if below is None else below.steps_in_doubt(events)
+        return steps
+
     async def _count_sub_runs(self, account: UsageAccount, record: RunRecord, place: object) -> None:
         """Count the sub-runs in the record that no result of a call has."""
         known = {*self.reached}
@@ -658,6 +707,7 @@ class RunJournal:
             raise ReplayEnded(self.run_id, key)
         intent, outcome = self.entries.get(key), None
         if intent is not None:
+            self.entries.used.add(key)
             made.note_begun()
         if self.run.order == "stop":
             await self._stop_at_end()

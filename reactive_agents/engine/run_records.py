@@ -148,13 +148,14 @@ MOST_WAITS = 12
 async def count_left_out(services: EngineServices) -> Result[None, errors.RuntimeErrors]:
     """Count the recorded calls that an ending run leaves out, if it may.
 
-    It may where its changes were accepted, where a call was in doubt, and after its cancellation.
+    It may where its changes were accepted, where a call was in doubt, and after its cancellation, which
+    leaves calls in doubt.
     """
-    journal = services.journal
-    if journal is not None and (
-        journal.leaves_calls_out or isinstance(services.handle.context.error, errors.RunCancelled)
-    ):
+    journal, handle = services.journal, services.handle
+    is_cancelled = isinstance(handle.context.error, errors.RunCancelled)
+    if journal is not None and (journal.leaves_calls_out or is_cancelled):
         await journal.count_rest(place_of_records(services.ports))
+        handle.left_in_doubt = journal.steps_in_doubt(services.events) if is_cancelled else ()
     return DONE
 
 

@@ -35,16 +35,18 @@ if TYPE_CHECKING:
 def steps_taken(context: ExecutionContext, services: EngineServices) -> tuple[results.ReasoningStep, ...]:
     """Return the steps of the outcome, or of all kernels when there is none.
 
-    A tool call that was cancelled with the run is among them; it is in doubt if it may have taken effect.
+    A tool call that was cancelled with the run is among them; it is in doubt if it may have taken effect. So
+    is a call of an earlier attempt that was left in doubt.
     """
     if context.reasoning is not None:
         return context.reasoning.steps
     handle, now = services.handle, services.ports.clock.now()
-    return tuple(
+    steps = (
         step
         for state in handle.kernel_states.values()
         for step in (_with_calls_under_way(state, handle, now) if state.pending else state.steps)
     )
+    return *steps, *handle.left_in_doubt
 
 
 def _with_calls_under_way(

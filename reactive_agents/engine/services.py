@@ -290,6 +290,7 @@ class RunHandle:
         kernel_state: the state of the current or last kernel.
         interrupted_calls: the tool calls that were cancelled with the run, as they were made, and whether
             they may have taken effect, by their keys.
+        left_in_doubt: the steps of recorded calls that a cancelled run leaves in doubt.
         call_errors: errors of failed tool calls by key, until their step is recorded.
         tool_results: the results of all tool calls until now.
         failed_calls: how often in a row each tool has failed, for tools whose latest call failed.
@@ -327,6 +328,7 @@ class RunHandle:
     kernel_states: dict[str, KernelState] = field(factory=dict)
     kernel_state: KernelState | None = None
     interrupted_calls: dict[str, tuple[ToolCall, bool]] = field(factory=dict)
+    left_in_doubt: Sequence[ReasoningStep] = ()
     call_errors: dict[str, errors.ToolErrors] = field(factory=dict)
     tool_results: PersistentList[ToolResult] = NO_ITEMS
     failed_calls: dict[str, int] = field(factory=dict)

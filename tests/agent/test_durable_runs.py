@@ -67,6 +67,7 @@ from reactive_agents.core.ids import AgentId, RunId, TaskId
 from reactive_agents.core.messages import ToolCall, UserMessage
 from reactive_agents.core.model_settings import ModelSettings
 from reactive_agents.core.models import ModelRequest, ModelResponse, StreamCompleted, TokenPrice
+from reactive_agents.core.results import doubt_in
 from reactive_agents.core.run_record import EntryKind, RecordedRun, RunEntry, RunFilter, RunStatus
 from reactive_agents.core.tasks import Task
 from reactive_agents.core.tools import ToolResult
@@ -1426,6 +1427,135 @@ async def test_what_a_run_spent_whose_process_is_gone_is_counted_when_it_is_canc
     with closing(sqlite3.connect(tmp_path / "audit.db")) as file:
         entered = [json.loads(body)["action"] for (body,) in file.execute("SELECT body FROM entries")]
     assert entered == ["start", *["request"] * waits, "cancel", "run"]
+
+
+@pytest.mark.parametrize("by", ["its agent", "a program without it", "the next process"])
+@pytest.mark.parametrize("within", [False, True])
+async def test_a_run_that_is_cancelled_without_its_process_names_its_calls_in_doubt(
+    tmp_path: Path, by: str, within: bool
+) -> None:
+    bank, path = Bank(hangs_at=2), tmp_path / "r.db"
+
+    def described(*turns: Any) -> ReactiveAgent:
+        clerk = ReactiveAgents.create().with_llm(ScriptedLLM(*turns)).with_reasoning()
+        clerk = clerk.with_tools(tool(bank.pay)).with_audit(tmp_path / "audit.db")
+        if within:
+            boss = ReactiveAgents.create().with_llm(ScriptedLLM(call("clerk", task="Pay."))).with_reasoning()
+            clerk = boss.with_tools(agent_tool(clerk.with_name("clerk").build()))
+        return clerk.with_durability(path, recover=False).build()
+
+    first = described(call("pay", number=1), call("pay", number=2))
+    async with anyio.create_task_group() as group:
+        group.start_soon(lambda: first.run("Pay.", run_id="order-1"))
+        await bank.hanging.wait()
+        group.cancel_scope.cancel()
+    await first.aclose()
+    later, recorder = described(), EventRecorder()
+    later.subscribe(recorder)
+    if by == "its agent":
+        await later.runs.cancel("order-1")
+    elif by == "the next process":
+        with closing(sqlite3.connect(path)) as file, file:
+            file.execute("UPDATE runs SET wanted = 'cancel' WHERE run_id = 'order-1'")
+        with suppress(AgentError):
+            await later.runs.resume("order-1")
+    else:
+        record = SqliteRunRecord(path, clock=SystemClock())
+        assert await give_order(record, RunId("order-1"), "cancel", SystemClock()) == Success(None)
+    with pytest.raises(AgentError) as ended:
+        await later.runs.wait("order-1")
+    assert isinstance(ended.value.error, RunCancelled)
+    named = "clerk and of pay" if within else "pay"
+    assert f"The call of {named} is in doubt" in str(ended.value)
+    assert doubt_in(ended.value.steps) == ended.value.error.doubt
+    assert [json.loads(each.content)["arguments"] for each in ended.value.steps if each.type == "action"] == [
+        *([{"task": "Pay."}] if within else []),
+        {"number": 2},
+    ]
+    published = [(each.tool_name, each.handling) for each in recorder.of(ToolCallInDoubt)]
+    tools = named.split(" and of ")
+    assert published == ([] if by == "a program without it" else [(each, "cancelled") for each in tools])
+    assert bank.numbers == [1]
+
+
+@pytest.mark.parametrize("settled", [False, True])
+async def test_a_call_that_a_person_has_settled_is_not_in_doubt_when_its_run_is_cancelled(
+    tmp_path: Path, settled: bool
+) -> None:
+    bank, path = Bank(hangs_at=1), tmp_path / "r.db"
+
+    def described(*turns: Any) -> ReactiveAgent:
+        clerk = ReactiveAgents.create().with_llm(ScriptedLLM(*turns)).with_reasoning()
+        clerk = clerk.with_tools(tool(bank.pay)).with_approval(timeout_s=60)
+        return clerk.with_durability(path, recover=False, in_doubt="fail").build()
+
+    first = described(call("pay", number=1))
+    async with anyio.create_task_group() as group:
+        group.start_soon(lambda: first.run("Pay.", run_id="order-1"))
+        await bank.hanging.wait()
+        group.cancel_scope.cancel()
+    later = described()
+    with pytest.raises(AgentError, match="settle it, then resume"):
+        await later.runs.resume("order-1")
+    if settled:
+        await later.runs.answer("order-1", "paid 1")
+    await later.runs.cancel("order-1")
+    with pytest.raises(AgentError) as ended:
+        await later.runs.wait("order-1")
+    assert ("The call of pay is in doubt" in str(ended.value)) is not settled
+
+
+async def test_a_call_in_doubt_that_is_cut_off_again_is_named_once(tmp_path: Path) -> None:
+    bank, path = Bank(hangs_at=1), tmp_path / "r.db"
+
+    def described(*turns: Any) -> ReactiveAgent:
+        clerk = ReactiveAgents.create().with_llm(ScriptedLLM(*turns)).with_reasoning()
+        clerk = clerk.with_tools(tool(risk="high")(bank.pay)).with_approval(timeout_s=60)
+        return clerk.with_durability(path, recover=False, in_doubt="fail").build()
+
+    first = described(call("pay", number=1))
+    async with anyio.create_task_group() as group:
+        group.start_soon(lambda: first.run("Pay.", run_id="order-1"))
+        await bank.hanging.wait()
+        group.cancel_scope.cancel()
+    later = described()
+    with pytest.raises(AgentError, match="settle it, then resume"):
+        await later.runs.resume("order-1")
+    await later.runs.approve("order-1")
+    bank.hanging = anyio.Event()
+    ended: list[AgentError] = []
+
+    async def resume() -> None:
+        with pytest.raises(AgentError) as error:
+            await later.runs.resume("order-1")
+        ended.append(error.value)
+
+    async with anyio.create_task_group() as group:
+        group.start_soon(resume)
+        await bank.hanging.wait()
+        await later.runs.cancel("order-1")
+    assert "The call of pay is in doubt" in str(ended[0])
+    assert [each.type for each in ended[0].steps] == ["action", "observation"]
+
+
+async def test_a_question_to_the_user_is_not_in_doubt_when_its_run_is_cancelled(tmp_path: Path) -> None:
+    def described() -> ReactiveAgent:
+        clerk = ReactiveAgents.create().with_llm(ScriptedLLM(call("ask-user", question="Which?")))
+        clerk = clerk.with_reasoning().with_ask_user()
+        return clerk.with_durability(tmp_path / "r.db", recover=False).build()
+
+    first = described()
+    async with anyio.create_task_group() as group:
+        group.start_soon(lambda: first.run("Pay.", run_id="order-1"))
+        while not await first.runs.questions("order-1"):
+            await anyio.lowlevel.checkpoint()
+        group.cancel_scope.cancel()
+    later = described()
+    await later.runs.cancel("order-1")
+    with pytest.raises(AgentError) as ended:
+        await later.runs.wait("order-1")
+    assert isinstance(ended.value.error, RunCancelled)
+    assert (ended.value.error.doubt, ended.value.steps) == ("", ())
 
 
 @pytest.mark.parametrize("by", ["its agent", "a program without it", "the next process"])
