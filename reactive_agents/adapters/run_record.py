@@ -991,13 +991,20 @@ class SqliteRunRecord:
         if not values:
             return Success(0)
 
+        frees_origins = False
+
         def choose(file: sql.Transaction) -> list[int]:
             chosen = f"SELECT id FROM runs WHERE {where} AND id > ? ORDER BY id LIMIT ?"
             return [each for (each,) in file.execute(chosen, (*values, last, _DELETED_AT_ONCE))]
 
         def work(file: sql.Transaction) -> int:
-            chosen = f"SELECT run_id FROM runs WHERE {where} AND id IN ({sql.marks(some)})"  # as they are now
-            doomed = [name for (name,) in file.execute(chosen, (*values, *some))]
+            nonlocal frees_origins
+            chosen = "SELECT run_id, origin FROM runs"  # as they are now
+            rows = file.execute(f"{chosen} WHERE {where} AND id IN ({sql.marks(some)})", (*values, *some))
+            doomed = list[str]()
+            for name, origin in rows:
+                doomed.append(name)
+                frees_origins |= origin is not None
             count = len(doomed)
             while doomed:
                 group, doomed = doomed[:_DELETED_AT_ONCE], doomed[_DELETED_AT_ONCE:]
@@ -1022,6 +1029,8 @@ class SqliteRunRecord:
             last = some[-1] if some else last
             done = found.map(len) if not some else await self._file.write("delete", work)
             deleted += done.value_or(0)
+            if len(some) < _DELETED_AT_ONCE and frees_origins:  # which a fork had kept
+                last, some, frees_origins = 0, [0] * _DELETED_AT_ONCE, False
         if deleted or isinstance(done, Success):
             await self._file.empty_log()
         return done.map(lambda _: deleted)

@@ -683,8 +683,21 @@ async def test_a_run_whose_record_a_fork_shares_is_not_pruned_before_it(tmp_path
     fork = await other.runs.fork("r1", at=4, message="Sell the pear.")
     assert await other.runs.prune(timedelta()) == 0
     assert (await other.runs.resume(fork)).output == "The pear is sold for 4."
-    assert [await other.runs.prune(timedelta()) for _ in range(3)] == [1, 1, 0]
+    assert await other.runs.prune(timedelta()) == 2
     assert await other.runs.list() == ()
+
+
+async def test_a_run_is_pruned_with_all_forks_of_its_forks_at_once(tmp_path: Path) -> None:
+    await recorded(tmp_path / "r.db")
+    other = agent(tmp_path / "r.db", ScriptedLLM(*SCRIPT, *SCRIPT))
+    await other.run("Sell another apple.", run_id="r2")
+    ended = ["r1"]
+    for _ in range(3):
+        ended.append(await other.runs.fork(ended[-1], at=4, message="Sell the pear."))
+        await agent(tmp_path / "r.db", ScriptedLLM(answer("It is sold."))).runs.resume(ended[-1])
+    waits = await other.runs.fork("r2", at=4, message="Sell the pear.")
+    assert await other.runs.prune(timedelta()) == 4
+    assert [each.run_id for each in await other.runs.list()] == [waits, "r2"]
 
 
 async def test_a_fork_of_a_run_that_is_deleted_meanwhile_is_refused(tmp_path: Path) -> None:
