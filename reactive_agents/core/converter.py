@@ -6,7 +6,6 @@ Used through the codec, which imports it, and cattrs with it, when something is 
 from __future__ import annotations
 
 import base64
-import json
 import math
 import types
 from collections.abc import Callable, Iterator, Mapping
@@ -24,7 +23,7 @@ from cattrs.fns import identity
 from cattrs.gen import make_dict_structure_fn, make_dict_unstructure_fn, make_mapping_structure_fn, override
 
 from reactive_agents.core.errors import FieldProblem
-from reactive_agents.core.json import Json, abbreviated
+from reactive_agents.core.json import Json, abbreviated, in_one_order
 from reactive_agents.core.model_settings import OMIT, Unset
 from reactive_agents.core.persistent import PersistentList, PersistentMap, PersistentSet
 from reactive_agents.core.stored_forms import RETIRED_TAGS, TAG, tag_of, upgrade_of
@@ -207,14 +206,7 @@ def _set_out_hook(kind: Any, converter: Converter) -> Callable[[Any], list[Any]]
     given = get_args(kind)
     item = converter.get_unstructure_hook(given[0]) if given else converter.unstructure
 
-    def listed(items: Any) -> list[Any]:
-        written = list(map(item, items))
-        try:
-            return sorted(written)
-        except TypeError:  # of several types, or of objects
-            return sorted(written, key=json.dumps)
-
-    return listed
+    return lambda items: in_one_order(map(item, items))
 
 
 def _mapping_out_hook(kind: Any, converter: Converter) -> Callable[[Any], Any]:

@@ -210,3 +210,16 @@ def abbreviated(value: object) -> str:
             return repr(value)
         case _:
             return f"a {type(value).__name__}"
+
+
+def in_one_order(written: Iterable[Any]) -> list[Any]:
+    """Return the JSON data of the items of a set in an order that every process has.
+
+    >>> in_one_order(["b", 1, "a"])
+    ['a', 'b', 1]
+    """
+    items = list(written)
+    try:
+        return sorted(items)
+    except TypeError:  # of several types, or of objects
+        return sorted(items, key=json.dumps)

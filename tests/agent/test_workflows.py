@@ -13,7 +13,7 @@ from typing import Any, cast
 
 import anyio
 import pytest
-from pydantic import BaseModel
+from pydantic import BaseModel, ConfigDict, Field
 
 from reactive_agents import (
     AgentError,
@@ -282,6 +282,37 @@ async def test_pydantic_models_and_dates_are_arguments_and_answers() -> None:
     assert (await builder.build().run("book")).output == '{"day": "2026-03-02", "seats": ["1A on Monday"]}'
     typed = builder.with_output_type(Booking).build()
     assert (await typed.run("book")).output == Booking(day=date(2026, 3, 2), seats=["1A on Monday"])
+
+
+async def test_sets_in_pydantic_models_are_arguments_in_one_order() -> None:
+    class Part(BaseModel):
+        model_config = ConfigDict(frozen=True)
+        seats: frozenset[int]
+
+    class Booking(BaseModel):
+        seats: set[int] = Field(alias="places")
+        parts: set[Part] = set()
+        rows: dict[str, list[set[int]]] = {}
+
+    told: list[Any] = []
+
+    @tool
+    def book(booking: dict[str, Any]) -> str:
+        """Book seats."""
+        told.append(booking)
+        return "Booked."
+
+    async def booked(run: WorkflowRun, task: str) -> str:
+        for first, second in ((0, 8), (8, 0)):  # sets of small numbers keep the order of what collides
+            seats = {first, second}
+            parts = {Part(seats=frozenset(each)) for each in ((first, second), (9, 1))}
+            booking = Booking(places=seats, parts=parts, rows={"x": [seats]})
+            await run.call("book", booking=booking)
+        return "Done."
+
+    await ReactiveAgents.create().with_tools(book).with_workflow(booked).build().run("book")
+    parts = [{"seats": [0, 8]}, {"seats": [1, 9]}]
+    assert told == [{"places": [0, 8], "parts": parts, "rows": {"x": [[0, 8]]}}] * 2
 
 
 async def test_what_does_not_have_the_output_type_is_not_converted_by_the_model() -> None:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Awaitable, Callable, Generator, Iterable, Iterator
+from collections.abc import Awaitable, Callable, Generator, Iterable, Iterator, Mapping, Set
 from contextlib import contextmanager
 from contextvars import ContextVar
 from datetime import datetime
@@ -27,7 +27,7 @@ from reactive_agents.core.codec import abbreviated, encode, to_json
 from reactive_agents.core.errors import StrategyExecutionError
 from reactive_agents.core.events import CustomEvent, FinalAnswerProduced
 from reactive_agents.core.ids import CallId
-from reactive_agents.core.json import Json
+from reactive_agents.core.json import Json, in_one_order
 from reactive_agents.core.messages import Message, ToolCall
 from reactive_agents.core.results import (
     DEADLINE,
@@ -406,9 +406,31 @@ def _json_of(value: object) -> str | None:
         from pydantic_core import to_jsonable_python  # for pydantic models, dates and other values it knows
 
     try:
-        return to_json(to_jsonable_python(value, fallback=encode))
+        return to_json(_with_ordered_sets(value, to_jsonable_python(value, fallback=encode)))
     except Exception:  # noqa: BLE001 - as above
         return None
+
+
+def _with_ordered_sets(value: Any, data: Any) -> Any:
+    """Return the JSON data of a value whose sets have one order in every process.
+
+    What a serializer of the user's made of another length or kind stays as it is.
+    """
+    if isinstance(value, Set | list | tuple) and isinstance(data, list) and len(value) == len(data):
+        items = list(map(_with_ordered_sets, value, data))
+        return in_one_order(items) if isinstance(value, Set) else items
+    if not isinstance(data, dict):
+        return data
+    if isinstance(value, Mapping) and len(value) == len(data):
+        return dict(zip(data, map(_with_ordered_sets, value.values(), data.values()), strict=True))
+    shown = {
+        each.serialization_alias or name: name
+        for name, each in getattr(type(value), "model_fields", {}).items()
+    }
+    return {
+        name: _with_ordered_sets(getattr(value, shown[name]), part) if name in shown else part
+        for name, part in data.items()
+    }
 
 
 def _noting(kernel: ThoughtKernel, made: list[ToolResult]) -> ThoughtKernel:
