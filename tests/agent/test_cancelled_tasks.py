@@ -12,14 +12,26 @@ from dependency_injector import providers
 from returns.maybe import Some
 from returns.result import Result
 
-from reactive_agents import AgentError, ReactiveAgents
+from reactive_agents import AgentError, Image, ReactiveAgents
 from reactive_agents.adapters.governance.audit_log import read_entries
+from reactive_agents.adapters.governance.cost_tracker import SqliteCostTracker
+from reactive_agents.adapters.memory.contents import SqliteContent
+from reactive_agents.adapters.memory.records import SqliteEffectiveness
+from reactive_agents.adapters.memory.sessions import SqliteSessions
 from reactive_agents.core.errors import ServiceFailed
 from reactive_agents.core.events import ExecutionPhaseFailed, ModelCallCompleted, TaskCompleted, TaskFailed
 from reactive_agents.core.governance import BudgetUse, Reservation
 from reactive_agents.core.models import TokenPrice
 from reactive_agents.effects import attempt, effect
-from reactive_agents.testing import EventRecorder, InMemoryBudget, ScriptedLLM, answer, forever
+from reactive_agents.testing import (
+    EventRecorder,
+    InMemoryBudget,
+    InMemoryEffectivenessTracker,
+    ScriptedLLM,
+    answer,
+    forever,
+)
+from tests.support.contents import PNG
 
 PER_ANSWER = TokenPrice(0.0, 0.001, max_output_tokens=100)
 RUNS = 60
@@ -85,3 +97,51 @@ def test_a_cancelled_run_settles_its_budget_frees_its_session_and_is_recorded(
     entries = [each.entry for each in read_entries(tmp_path / "audit.db").unwrap()]
     for action in ("start", "run"):
         assert ended - missing <= {each.run_id for each in entries if each.action == action}
+
+
+@pytest.mark.parametrize(
+    ("store", "method", "strategy", "options"),
+    [
+        (SqliteSessions, "end", "reactive", {"session": "s"}),
+        (SqliteContent, "release", "reactive", {}),
+        (SqliteEffectiveness, "record", "adaptive", {}),
+        (SqliteCostTracker, "record", "fails", {}),
+    ],
+)
+def test_what_a_run_writes_as_it_ends_is_written_although_its_task_is_cancelled(
+    store: Any, method: str, strategy: Any, options: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    written, write, recorder = list[str](), getattr(store, method), EventRecorder()
+    fails = strategy == "fails"
+    builder = ReactiveAgents.create().with_llm(ScriptedLLM(*([] if fails else [forever(answer("A cat."))])))
+    builder = builder.with_sessions(tmp_path / "s.db").with_cost(tmp_path / "c.db")
+    agent = builder.with_reasoning("reactive" if fails else strategy).build()
+    agent.container.memory.effectiveness.override(InMemoryEffectivenessTracker())
+    agent.subscribe(recorder)
+
+    async def main() -> None:
+        reached, gate = asyncio.Event(), asyncio.Event()
+
+        @effect
+        async def slow(*arguments: Any, **given: Any) -> Result[Any, Any]:
+            reached.set()
+            await gate.wait()
+            written.append(method)
+            return await attempt(write(*arguments, **given))
+
+        monkeypatch.setattr(store, method, slow)
+        task = asyncio.ensure_future(agent.run(["What is it?", Image.from_bytes(PNG)], **options))
+        await asyncio.wait((task, asyncio.ensure_future(reached.wait())), return_when="FIRST_COMPLETED")
+        for _ in range(3):
+            task.cancel()
+            await asyncio.sleep(0)
+        gate.set()
+        with suppress(AgentError, asyncio.CancelledError):
+            await task
+        await agent.aclose()
+
+    asyncio.run(main())
+    assert written == [method]
+    assert [type(each) for each in recorder.events if isinstance(each, TaskCompleted | TaskFailed)] == [
+        TaskFailed if fails else TaskCompleted
+    ]
