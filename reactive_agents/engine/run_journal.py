@@ -34,7 +34,7 @@ from reactive_agents.core.events import TaskFailed, ToolCallInDoubt
 from reactive_agents.core.governance import ApprovalDecision, ApprovalRequest
 from reactive_agents.core.ids import ApprovalId, CallId, RunId, StepId
 from reactive_agents.core.json import Json, JsonObject
-from reactive_agents.core.messages import ToolCall, UserMessage
+from reactive_agents.core.messages import AssistantMessage, Message, ToolCall, UserMessage
 from reactive_agents.core.models import ModelRequest, ModelResponse
 from reactive_agents.core.results import ReasoningStep, StepMetadata
 from reactive_agents.core.run_context import SessionState
@@ -376,7 +376,8 @@ class RunJournal:
     changes: JsonObject = field(init=False)
     seed: str = field(init=False)
     _messages: list[tuple[Any, int]] = field(init=False)
-    _message_places: list[int] = field(factory=list, init=False)
+    _message_places: list[tuple[int, int]] = field(factory=list, init=False)
+    _turns: int = field(default=0, init=False)
     _order: RunOrder = field(default="", init=False)
     _doubts: dict[ApprovalId, str] = field(factory=dict, init=False)
     _handled: dict[str, str] = field(factory=dict, init=False)
@@ -539,7 +540,8 @@ class RunJournal:
         if request.purpose == "think":
             for _, shared in self._messages[len(self._message_places) :]:
                 if entry is None or entry.number > shared:
-                    self._message_places.append(len(request.messages))
+                    self._message_places.append((len(request.messages), self._turns))
+            self._turns += 1
         sent = self.entries.sent[key]
         if entry is None:
             return key, None, sent
@@ -564,10 +566,20 @@ class RunJournal:
         await self.keep(self.entries.sent_key(key), "request", {"model": model}, later=True)
         if self._message_places and request.purpose == "think":
             messages = list(request.messages)
-            for (text, _), at in reversed([*zip(self._messages, self._message_places, strict=False)]):
+            for (text, _), (at, _) in reversed([*zip(self._messages, self._message_places, strict=False)]):
                 messages.insert(at, UserMessage(text))
             request = evolve(request, messages=tuple(messages))
         return request
+
+    def with_messages(self, transcript: Sequence[Message]) -> Sequence[Message]:
+        """Return a transcript with the messages of a fork before the turns that follow."""
+        if not self._message_places:
+            return transcript
+        turns = [place for place, each in enumerate(transcript) if isinstance(each, AssistantMessage)]
+        messages, end = list(transcript), len(transcript)
+        for (text, _), (_, turn) in reversed([*zip(self._messages, self._message_places, strict=False)]):
+            messages.insert(turns[turn] if turn < len(turns) else end, UserMessage(text))
+        return messages
 
     async def keep_answer(
         self, key: str, request: ModelRequest, answer: Result[ModelResponse, errors.LLMErrors]

@@ -296,6 +296,7 @@ def task_result(
     reasoning: results.ReasoningResult, context: ExecutionContext, services: EngineServices
 ) -> TaskResult:
     """Return the result of the run with this outcome."""
+    journal = services.journal
     return TaskResult(
         task_id=context.task_id,
         run_id=context.run_id,
@@ -312,7 +313,10 @@ def task_result(
         tree=reasoning.tree,
         deliverables=results.deliverables_of(reasoning.steps),
         new_messages=messages_of_run(
-            context.task.input, reasoning.messages, reasoning.output, context.task.parts
+            context.task.input,
+            reasoning.messages if journal is None else journal.with_messages(reasoning.messages),
+            reasoning.output,
+            context.task.parts,
         ),
         history=without_instructions(context.task.history) or context.history.messages,
         sub_runs=tuple(services.handle.sub_runs),

@@ -675,6 +675,29 @@ async def test_a_fork_of_a_run_that_was_deleted_is_refused(tmp_path: Path) -> No
     assert sold == ["apple"]
 
 
+async def test_the_messages_of_forks_are_in_the_turns_of_their_session(tmp_path: Path) -> None:
+    def seller(*turns: Any) -> ReactiveAgent:
+        return agent(tmp_path / "r.db", ScriptedLLM(*turns))
+
+    await seller(*SCRIPT).run("Sell the apple.", run_id="r1", session="shop")
+    one = seller(answer("The pear costs 4."), answer("You were told of both."))
+    second = await one.runs.fork("r1", at=4, message="And the pear?")
+    await one.runs.resume(second)
+    last = len(await one.runs.steps(second))
+    two = seller(call("sell", item="pear"), answer("The pear is sold, too."))
+    third = await two.runs.fork(second, at=last, message="Sell it.")
+    told = await two.runs.resume(third)
+    said = [each.content for each in told.new_messages if isinstance(each, UserMessage)]
+    assert said == ["Sell the apple.", "And the pear?", "Sell it."]
+    assert [type(each).__name__[:4] for each in told.new_messages] == [
+        *("User", "Assi", "Tool", "Tool"),
+        *("User", "User", "Assi", "Tool", "Assi"),
+    ]
+    read = await two.sessions.read("shop")
+    assert [each.content for each in read if isinstance(each, UserMessage)] == said
+    assert (await two.runs.replay(third)).difference == ""
+
+
 async def test_a_run_whose_record_a_fork_shares_is_not_pruned_before_it(tmp_path: Path) -> None:
     await recorded(tmp_path / "r.db")
     other = agent(
