@@ -662,7 +662,7 @@ class RunJournal:
 
     async def _count_sub_runs(self, account: UsageAccount, record: RunRecord, place: object) -> None:
         """Count the sub-runs in the record that no result of a call has."""
-        known = {*self.reached}
+        known, caller = {*self.reached}, CALLER.get()
         for entry in (*self.entries.results(), *self.entries.left()):
             known.update(_runs_in(entry))
         every = RunFilter(parent=self.run_id, children=True, limit=_ALL_RUNS)
@@ -673,10 +673,13 @@ class RunJournal:
                 left = RunJournal(run, RecordedEntries(run, entries.value_or(())), self._clock, record=record)
                 left.account = UsageAccount(account)
                 self.reached[run.run_id] = left
+                if caller is not None and run.result:
+                    there = {each.run_id for each in caller.sub_runs}
+                    ended = ended_runs(run, self.run_id, run.agent_id)
+                    caller.take_in([each for each in ended if each.run_id not in there], {})
         for below in self.reached.values():
             if below is not None and below.account is not None:
                 await below.count_rest(place)
-                caller = CALLER.get()
                 if caller is not None and _COUNTED in below.entries:
                     caller.take_in((), {place: below.account.models})
 

@@ -1478,6 +1478,38 @@ async def test_a_run_that_is_cancelled_without_its_process_names_its_calls_in_do
     assert bank.numbers == [1]
 
 
+async def test_the_runs_that_a_call_in_doubt_had_begun_are_in_the_result(tmp_path: Path) -> None:
+    hanging = anyio.Event()
+
+    def described(*turns: Any) -> ReactiveAgent:
+        lookup = ReactiveAgents.create().with_name("lookup").with_llm(ScriptedLLM(say("Three.")))
+        looking = lookup.with_reasoning().build()
+
+        async def order(number: int) -> str:
+            """Order a part."""
+            await looking.run("What is 1 + 2?")
+            hanging.set()
+            await anyio.sleep_forever()
+            return "ordered"
+
+        clerk = ReactiveAgents.create().with_llm(ScriptedLLM(*turns)).with_reasoning()
+        return clerk.with_tools(tool(order)).with_durability(tmp_path / "r.db", recover=False).build()
+
+    first = described(call("order", number=1))
+    async with anyio.create_task_group() as group:
+        group.start_soon(lambda: first.run("Order.", run_id="order-1"))
+        await hanging.wait()
+        group.cancel_scope.cancel()
+    later = described(answer("It may have been ordered."))
+    result: Any = await later.runs.resume("order-1")
+    assert result.status == "partial"
+    assert [(each.agent, each.output, each.parent_run_id) for each in result.sub_runs] == [
+        ("lookup", "Three.", "order-1")
+    ]
+    assert result.metadata.model_calls == 3
+    assert (await later.runs.resume("order-1")).sub_runs == result.sub_runs
+
+
 @pytest.mark.parametrize("settled", [False, True])
 async def test_a_call_that_a_person_has_settled_is_not_in_doubt_when_its_run_is_cancelled(
     tmp_path: Path, settled: bool
