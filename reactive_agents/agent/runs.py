@@ -566,7 +566,14 @@ class Runs(Generic[R]):
         return await value_of(self._record.delete(before=before))
 
     async def delete(self, run_id: str) -> None:
-        """Delete a run with its record, in whatever state."""
+        """Delete a run with its record and what it stores of content, in whatever state."""
+        content: Any = self.engine.ports.content_store().value_or(None)
+        if hasattr(content, "delete"):
+            doomed = [RunId(run_id)]
+            for each in doomed:
+                below = RunFilter(parent=each, children=True, limit=MOST)
+                doomed += [sub_run.run_id for sub_run in await value_of(self._record.runs(below))]
+                await value_of(content.delete(each))
         if not await value_of(self._record.delete(run_id=RunId(run_id))):
             raise AgentError(errors.RunRefused(run_id, "is not in the record"))
 

@@ -388,6 +388,7 @@ class ContentStore(Protocol):
     Every method fails with ``ContentUnavailable``. A user refers to what the user's own runs and sessions
     hold, and to nothing else; runs without a user share what such runs hold. A store whose attribute
     ``lasting`` is true outlives its process: records of durable runs refer to it, and else have the bytes.
+    One that has the method ``delete(run_id)`` is told of durable runs that are deleted: their hold ends.
     """
 
     def put(self, part: Content, data: bytes, owner: ContentOwner) -> Effect[None, ContentUnavailable]:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import base64
 import json
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -601,6 +602,38 @@ async def test_a_queued_run_with_content_goes_on_after_an_interruption(lasting: 
         with pytest.raises(AgentError, match="input and parts differ"):
             await second.run(["Like this:", Image.from_bytes(contents.GIF)], run_id="r-1", user="ada")
     assert [part.data for part in parts_of(llm.requests[0])] == [contents.PNG]
+
+
+async def test_the_content_of_an_interrupted_run_is_deleted_with_it(tmp_path: Path) -> None:
+    begun = anyio.Event()
+
+    @tool
+    async def wait() -> str:
+        """Wait."""
+        begun.set()
+        await anyio.sleep_forever()
+        return "waited"
+
+    def is_stored() -> bool:
+        return any(contents.PNG in each.read_bytes() for each in tmp_path.iterdir())
+
+    _, seer = scripted(call("wait"))
+    seer = seer.with_reasoning().with_tools(wait).with_name("seer")
+    _, base = scripted(call("seer", task="Look."))
+    base = base.with_reasoning().with_tools(agent_tool(seer.build()))
+    base = base.with_durability(tmp_path / "runs.db", recover=False)
+    async with base.with_sessions(tmp_path / "s.db").build() as agent:
+        await agent.sessions.list()
+        async with anyio.create_task_group() as group:
+            group.start_soon(partial(agent.run, ["Like this:", CAT], run_id="r-1", user="ada"))
+            await begun.wait()
+            group.cancel_scope.cancel()
+        assert await agent.sessions.prune(timedelta()) == 0
+        assert is_stored(), "the run may go on"
+        await agent.runs.delete("r-1")
+        assert not is_stored()
+        with pytest.raises(AgentError, match="is not in the record"):
+            await agent.runs.delete("r-1")
 
 
 async def test_a_handover_gives_the_content_of_the_conversation_once() -> None:

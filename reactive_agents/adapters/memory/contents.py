@@ -11,7 +11,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TypeVar
 
-from returns.result import Result
+from returns.result import Result, Success
 
 from reactive_agents.adapters import sql
 from reactive_agents.adapters.memory.store import microseconds
@@ -134,6 +134,18 @@ class SqliteContent:
                     file.execute("DELETE FROM content_holders WHERE digest = ?", (digest,))
 
         return await self._write("release", work)
+
+    @effect
+    async def delete(self, run_id: RunId) -> Result[None, ContentUnavailable]:
+        """Delete the content of a run that no session and no other run holds."""
+
+        def work(file: sql.Transaction) -> None:
+            file.execute("DELETE FROM content_holders WHERE holder = ?", (f"run:{run_id}",))
+
+        deleted = await self._write("delete", work)
+        if isinstance(deleted, Success):
+            await self._file.empty_log()
+        return deleted
 
     async def _write(self, operation: str, work: sql.Work[_T]) -> Result[_T, ContentUnavailable]:
         # of two concurrent releases, each would leave the bytes to the other
