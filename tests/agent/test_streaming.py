@@ -6,6 +6,7 @@ import json
 from collections.abc import AsyncIterator, Iterable
 from contextlib import aclosing
 
+import anyio
 import pytest
 from returns.result import Result, Success
 
@@ -346,6 +347,26 @@ async def test_a_run_that_is_stopped_within_its_answer_keeps_the_text_so_far(ask
         assert result.output == shown_by(events)
         assert said.startswith(str(result.output))
         assert [each.content for each in await agent.sessions.read("s")] == [task.input, result.output]
+
+
+@pytest.mark.parametrize("with_loop", [False, True])
+async def test_a_run_that_its_time_limit_cuts_off_within_its_answer_keeps_the_text_so_far(
+    with_loop: bool,
+) -> None:
+    class Endless(ScriptedLLM):
+        async def stream(self, request: ModelRequest) -> AsyncIterator[Result[ModelChunk, LLMErrors]]:
+            yield Success(TextDelta("The sky is blue "))
+            yield Success(TextDelta("because "))
+            await anyio.sleep_forever()
+
+    builder = ReactiveAgents.create().with_llm(Endless()).with_timeout(run=2.0)
+    agent = (builder.with_reasoning() if with_loop else builder).build()
+    events = [event async for event in agent.stream("Why is the sky blue?", session="s")]
+    assert isinstance(events[-1], TaskCompleted)
+    result = events[-1].result
+    assert (result.status, result.metadata.terminated_by) == ("partial", "deadline")
+    assert result.output == shown_by(events) == "The sky is blue because "
+    assert [each.content for each in await agent.sessions.read("s")][1:] == [result.output]
 
 
 def test_a_script_says_its_chunks() -> None:
