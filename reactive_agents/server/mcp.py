@@ -163,8 +163,10 @@ class McpAgents:
                         group.cancel_scope.cancel()
                         return self._ask_for_input(followed, questions)
                 group.cancel_scope.cancel()
-        except BaseException:
-            self._service.cancel(run)
+        except BaseException as error:
+            is_cancelled = isinstance(error, anyio.get_cancelled_exc_class())
+            if not (run.is_durable and is_cancelled and _ends_with_server(context)):
+                self._service.cancel(run)
             raise
         return _result(run, self._service.agents[run.agent])
 
@@ -265,6 +267,16 @@ async def _report(context: _Context, followed: _Followed, event: events.AgentEve
     if line is not None:
         followed.shown += 1
         await context.session.report_progress(followed.shown, None, one_line(line.text))
+
+
+def _ends_with_server(context: _Context) -> bool:
+    """Return whether a call that is cancelled was not by its client.
+
+    In the newer protocol, whose connections carry no requests, a client cancels a call by leaving it.
+    """
+    if context.request is None or context.session.can_send_request:
+        return False
+    return not context.request.scope[_LEFT].is_set()
 
 
 def _can_ask(context: _Context) -> bool:

@@ -352,7 +352,10 @@ async def test_over_http_a_client_that_vanishes_in_a_call_leaves_no_run(mode: st
         await ended.wait()
 
 
-async def test_a_durable_run_stays_open_when_its_server_ends_before_the_client_leaves(tmp_path: Path) -> None:
+@pytest.mark.parametrize("mode", MODES)
+async def test_a_durable_run_stays_open_when_its_server_ends_before_the_client_leaves(
+    mode: str, tmp_path: Path
+) -> None:
     begun = anyio.Event()
 
     @tool
@@ -364,11 +367,11 @@ async def test_a_durable_run_stays_open_when_its_server_ends_before_the_client_l
 
     described = named("waiter", forever(call("wait"))).with_reasoning().with_tools(wait)
     agent = described.with_durability(tmp_path / "runs.db", recover=False).build()
-    app = create_app(agent, protocols=["mcp"])
+    app = create_app(agent, protocols=["mcp"], drain_s=0)
     server = uvicorn.Server(uvicorn.Config(app, log_level="critical", timeout_graceful_shutdown=0))
 
     async def ask() -> None:
-        async with http_client(address, {}, "legacy") as client:
+        async with http_client(address, {}, mode) as client:
             await client.call_tool("waiter", {"task": "Wait."})
 
     with bound_socket("127.0.0.1", 0) as bound:
