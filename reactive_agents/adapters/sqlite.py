@@ -101,6 +101,7 @@ _LARGE_LOG = 8 << 20
 """Bytes of a large log; one that grew beyond it while others read the file is shortened when it is reset."""
 _DATA_TO_DISK: Callable[[int], object] = getattr(os, "fdatasync", os.fsync)
 _PATIENCE_AFTER_TIMEOUT = 0.05  # a share, so that a locked file does not block every operation
+_READ_VERSION = 19  # https://sqlite.org/fileformat.html: the byte that is 2 if a file has a log
 _LOCKED = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
 _REPLACEABLE = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CANTOPEN)
 _SENTENCES = {
@@ -729,12 +730,16 @@ def _to_read(place: Path, timeout_s: float, *, is_still: bool) -> sqlite3.Connec
 
 
 def _is_still(path: Path) -> bool:
-    """Return whether a file has no log, and none can be made: it is read as is.
+    """Return whether a file with a log (WAL) has none now, and none can be made: it is read as is.
 
     SQLite makes a log even to read, and refuses to where it may not write. What another process writes later
-    is seen by the next connection alone.
+    is seen by the next connection alone. A file with a rollback journal, such as a backup, needs no log.
     """
-    return not _may_make_log(path) and not os.path.exists(f"{os.path.realpath(path)}-wal")
+    if _may_make_log(path) or os.path.exists(f"{os.path.realpath(path)}-wal"):
+        return False
+    with suppress(OSError), open(path, "rb") as file:
+        return file.read(_READ_VERSION + 1)[_READ_VERSION:] == b"\2"
+    return False
 
 
 def may_write(path: DatabasePath) -> bool:
@@ -823,15 +828,27 @@ def sentence_of(error: Exception, path: DatabasePath, store: Store) -> str:
     known = _SENTENCES.get(code)
     if code in (sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_IOERR):
         known = _what_is_at(path) or known
+    elif getattr(error, "sqlite_errorcode", 0) == sqlite3.SQLITE_READONLY_ROLLBACK:
+        known = "has a write that was cut off, and has to be opened once by someone who may write to it"
     said = str(error).rstrip(".") or type(error).__name__
     return f"{named} {known or f'cannot be used: {said}'}."
 
 
 def _what_is_at(path: DatabasePath) -> str:
     """Return why no file can be opened at a path; empty if that is not seen."""
-    if os.path.isdir(path):
+    place = place_of(path).absolute()
+    folder = place.parent
+    try:
+        os.stat(place)
+    except FileNotFoundError:
+        missing = "it" if folder.is_dir() else f"its folder {str(folder)!r}"
+        return f"cannot be opened: {missing} does not exist"
+    except OSError as error:
+        return f"cannot be opened: {error.strerror}"
+    if place.is_dir():
         return "cannot be opened: it is a directory"
-    folder = os.path.dirname(os.path.abspath(path))
+    if not os.access(place, os.R_OK):
+        return _SENTENCES[sqlite3.SQLITE_PERM]
     with suppress(OSError, AttributeError):  # Windows has no such function
         system = os.statvfs(folder)
         if system.f_flag & os.ST_RDONLY:

@@ -956,13 +956,41 @@ def test_a_file_that_cannot_be_opened_on_a_full_disk_is_not_said_to_be_broken(
 ) -> None:
     failed = sqlite3.OperationalError("disk I/O error")  # as its shared memory cannot grow
     failed.sqlite_errorcode = sqlite3.SQLITE_IOERR_SHMSIZE
-    found = [*os.statvfs(tmp_path)]
+    (tmp_path / "notes.db").touch()
     said = []
     for free in (1, 0):
-        found[4] = free
-        monkeypatch.setattr(os, "statvfs", lambda _: os.statvfs_result(found))
+        with_free_blocks(monkeypatch, tmp_path, free)
         said.append(sqlite.sentence_of(failed, tmp_path / "notes.db", NOTES).rpartition("' ")[2])
     assert said == ["cannot be read or written by the system.", "cannot grow: the disk is full."]
+
+
+def with_free_blocks(monkeypatch: pytest.MonkeyPatch, folder: Path, free: int) -> None:
+    found = [*os.statvfs(folder)]
+    found[4] = free
+    monkeypatch.setattr(os, "statvfs", lambda _: os.statvfs_result(found))
+
+
+def test_what_is_missing_or_may_not_be_read_is_said_to_be_on_a_full_disk_too(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    with_free_blocks(monkeypatch, tmp_path, 0)
+    (tmp_path / "a file").touch()
+    folder = str(tmp_path / "no folder")
+    said = {}
+    for name in ("notes.db", "no folder/notes.db", "a file/notes.db"):
+        looked = sqlite.look_into(tmp_path / name, NOTES, lambda _: None)
+        said[name] = looked.failure().removeprefix(f"The notes file {str(tmp_path / name)!r} ")
+    (tmp_path / "notes.db").touch()
+    failed = sqlite3.OperationalError("unable to open database file")
+    failed.sqlite_errorcode = sqlite3.SQLITE_CANTOPEN
+    monkeypatch.setattr(os, "access", lambda *_: False)
+    denied = sqlite.sentence_of(failed, tmp_path / "notes.db", NOTES)
+    assert said == {
+        "notes.db": "cannot be opened: it does not exist.",
+        "no folder/notes.db": f"cannot be opened: its folder {folder!r} does not exist.",
+        "a file/notes.db": "cannot be opened: Not a directory.",
+    }
+    assert denied.endswith("may not be accessed.")
 
 
 async def test_a_log_that_vanishes_while_a_file_is_opened_does_not_make_it_immutable(
@@ -985,6 +1013,35 @@ async def test_a_log_that_vanishes_while_a_file_is_opened_does_not_make_it_immut
         Success([])
     )
     assert opened == ["mode=ro"]
+
+
+CUT_OFF = """
+import os, sqlite3, sys
+connection = sqlite3.connect(sys.argv[1], isolation_level=None)
+connection.execute("PRAGMA cache_size = 1")
+connection.execute("BEGIN IMMEDIATE")
+connection.execute("UPDATE notes SET note = 'half' || note")
+os._exit(0)
+"""
+
+
+def test_a_write_that_was_cut_off_is_not_read_where_nobody_may_undo_it(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    path = tmp_path / "notes.db"
+    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        migrate(connection, NOTES)
+        connection.executemany("INSERT INTO notes VALUES (?)", [("x" * 1_000,)] * 1_000)
+    monkeypatch.setattr(os, "access", lambda *_: False)
+
+    def found() -> Any:
+        return sqlite.look_into(path, NOTES, lambda notes: notes.execute("SELECT note FROM notes").fetchall())
+
+    assert found() == Success([("x" * 1_000,)] * 1_000)
+    subprocess.run([sys.executable, "-c", CUT_OFF, path], check=True)
+    assert Path(f"{path}-journal").exists()
+    told = "has a write that was cut off, and has to be opened once by someone who may write to it."
+    assert found() == Failure(f"The notes file {str(path)!r} {told}")
 
 
 AS_READER = """
