@@ -7,6 +7,7 @@ A file outlives the program that wrote it, so every store has the same guarantee
 * An older file is migrated in one transaction, by the first connection that may write.
 * One file may contain several stores: ``agent.db`` can be the memory, the cost file and the audit log.
 * A missing file is created for its owner only, and so is its folder; those above get the usual permissions.
+* A file that this user may not write is only read, and a write to it fails.
 * Journal mode WAL, and ``synchronous=FULL``: a commit is on disk when it is reported. Only ``write_soon``
   commits with ``NORMAL``, and flushes the log itself if necessary.
 * Waiting for another process's lock happens on the event loop and can be cancelled; a begun transaction
@@ -103,7 +104,13 @@ _DATA_TO_DISK: Callable[[int], object] = getattr(os, "fdatasync", os.fsync)
 _PATIENCE_AFTER_TIMEOUT = 0.05  # a share, so that a locked file does not block every operation
 _READ_VERSION = 19  # https://sqlite.org/fileformat.html: the byte that is 2 if a file has a log
 _LOCKED = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
-_REPLACEABLE = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CANTOPEN)
+_REPLACEABLE = (
+    sqlite3.SQLITE_CORRUPT,
+    sqlite3.SQLITE_NOTADB,
+    sqlite3.SQLITE_IOERR,
+    sqlite3.SQLITE_CANTOPEN,
+    sqlite3.SQLITE_READONLY,
+)
 _SENTENCES = {
     sqlite3.SQLITE_BUSY: "is locked by another process",
     sqlite3.SQLITE_LOCKED: "is locked by another process",
@@ -416,7 +423,7 @@ class SqliteFile(Generic[_E]):
             if _is_locked(error):
                 return _Locked(error)
             if primary_code(error) in _REPLACEABLE:
-                self._drop()  # so that the next use opens the replacement of a damaged file
+                self._drop()  # the next use opens its replacement, or may write by then
             raise
         self._logged.clear()
         self._in_log = 0 if waits else self._in_log + 1
@@ -455,14 +462,16 @@ class SqliteFile(Generic[_E]):
         return found.st_dev, found.st_ino
 
     def _connect(self) -> sqlite3.Connection:
-        trace = None if self._in_process or self._read_only else self._trace
+        is_closed = not self._in_process and self.path.exists() and not may_write(self.path)
+        only_read = self._read_only or is_closed  # a write then says so
+        trace = None if self._in_process or only_read else self._trace
         if trace is not None and trace.exists() and not self.path.exists():
             raise FileNotFoundError(self._lost(trace))
-        connection = self._new_connection()
+        connection = self._new_connection(only_read)
         try:
             if trace is not None and trace.exists() and not version_of(connection, self._store):
                 raise FileNotFoundError(self._lost(trace))
-            if self._read_only:
+            if only_read:
                 _require_newest(connection, self._store)
             else:
                 version_of(connection, self._store)  # nothing is written to a refused file
@@ -470,7 +479,7 @@ class SqliteFile(Generic[_E]):
                 connection.execute(f"PRAGMA journal_size_limit = {_LARGE_LOG}")
             connection.execute("PRAGMA synchronous = FULL")  # a commit survives a power failure
             connection.execute("PRAGMA secure_delete = ON")  # deleted data is overwritten
-            if not self._read_only:
+            if not only_read:
                 migrate(connection, self._store)
             if trace is not None:
                 trace.touch(mode=0o600)
@@ -486,11 +495,11 @@ class SqliteFile(Generic[_E]):
             f"it was deleted or replaced since it was made; to begin again, delete {trace.name!r} beside it"
         )
 
-    def _new_connection(self) -> sqlite3.Connection:
+    def _new_connection(self, only_read: bool) -> sqlite3.Connection:
         if self._in_process:
             return _connection(IN_PROCESS)
-        if self._read_only:
-            self._is_still = _is_still(self.path)
+        self._is_still = only_read and _is_still(self.path)
+        if only_read:
             return _to_read(self.path, 0.0, is_still=self._is_still)
         self.path.parent.mkdir(0o700, parents=True, exist_ok=True)
         if not self.path.exists():
@@ -735,7 +744,7 @@ def _is_still(path: Path) -> bool:
     SQLite makes a log even to read, and refuses to where it may not write. What another process writes later
     is seen by the next connection alone. A file with a rollback journal, such as a backup, needs no log.
     """
-    if _may_make_log(path) or os.path.exists(f"{os.path.realpath(path)}-wal"):
+    if _has_log(path):
         return False
     with suppress(OSError), open(path, "rb") as file:
         return file.read(_READ_VERSION + 1)[_READ_VERSION:] == b"\2"
@@ -745,11 +754,13 @@ def _is_still(path: Path) -> bool:
 def may_write(path: DatabasePath) -> bool:
     """Return whether this user may write a file, and a log beside it."""
     place = place_of(path)
-    return os.access(place, os.W_OK) and _may_make_log(place)
+    return os.access(place, os.W_OK) and _has_log(place)
 
 
-def _may_make_log(path: Path) -> bool:
-    return os.access(os.path.dirname(os.path.realpath(path)), os.W_OK)
+def _has_log(path: Path) -> bool:
+    """Return whether a file has a log, or this user may make it."""
+    place = os.path.realpath(path)
+    return os.access(os.path.dirname(place), os.W_OK) or os.path.exists(f"{place}-wal")
 
 
 def _connection(place: str, timeout_s: float = 0.0) -> sqlite3.Connection:

@@ -11,7 +11,6 @@ from typing import Annotated, cast
 import typer
 from returns.result import Failure, Result, Success
 
-from reactive_agents.adapters import sqlite
 from reactive_agents.adapters.governance import audit_log, cost_tracker
 from reactive_agents.adapters.governance.audit_log import verify as verify_log
 from reactive_agents.adapters.governance.budget import sum_usd
@@ -212,7 +211,7 @@ def totals(
             raise typer.BadParameter(f"give the options after {context.invoked_subcommand}.")
         return
     output.value_or_exit(_check_database(path), output.ExitCode.BAD_USAGE)
-    only_read = is_postgres(path) or not sqlite.may_write(path)  # otherwise an older file is brought forward
+    only_read = is_postgres(path)  # an older file is brought forward
     totals = output.ask_store(
         lambda: cost_tracker.SqliteCostTracker(path, clock=SystemClock(), read_only=only_read),
         lambda tracker: tracker.totals(by, since=since),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+import tempfile
 from base64 import urlsafe_b64encode
 from pathlib import Path
 from typing import Any
@@ -27,6 +28,38 @@ from tests.support.sqlite_files import audited, sqlite_file
 from tests.support.waiting import until
 
 QUESTION = "What is 17 * 23?"
+
+
+AS_READER = """
+import os, sys
+from tests.support.command_line import command
+record, lines = sys.argv[1], ("list", "show sum", "steps sum", "replay sum --tools calculator")
+def answers():
+    return [command("runs", *line.split(), "--runs", record) for line in lines]
+answers()  # imports all that reading needs
+if os.getuid() == 0:
+    os.setuid(65534)
+for each in answers():
+    print(each.exit_code, (each.stdout + each.stderr).splitlines()[-1])
+"""
+
+
+def test_a_record_in_a_folder_that_may_not_be_written_is_read() -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        record = Path(folder) / "runs.db"
+        line = ("run", QUESTION, "--tools", "calculator", "--runs", record, "--run-id", "sum")
+        assert command(*line).exit_code == 0
+        for each in Path(folder).iterdir():
+            each.chmod(0o444)
+        Path(folder).chmod(0o555)
+        asked = [sys.executable, "-c", AS_READER, record]
+        done = subprocess.run(
+            asked, capture_output=True, text=True, cwd=Path(__file__).parents[2], check=False
+        )
+        Path(folder).chmod(0o700)
+    found = [line.split() for line in done.stdout.splitlines()]
+    assert [each[0] for each in found] == ["0"] * 4, done
+    assert found[3] == ["0", "The", "replay", "is", "equal."]
 
 
 def test_a_run_is_done_once_under_its_id(tmp_path: Path) -> None:
