@@ -2,7 +2,7 @@
 
 A key is its id followed by 256 random bits, so its SHA-256 cannot be brute-forced and needs no salt: the file
 contains only the digest. It is read again when it has changed, so a revoked key is refused at the next
-request. If the file cannot be read, all keys are refused.
+request. If the file cannot be read, all keys are refused; a key in it that cannot be read stays as it was.
 """
 
 from __future__ import annotations
@@ -22,12 +22,13 @@ from typing import Any, TypeAlias
 import anyio
 from attrs import define, evolve, field, frozen
 from attrs.validators import ge, gt
-from returns.result import Failure
+from returns.result import Failure, Success
 from starlette.requests import Request
 
 from reactive_agents.adapters.system import SystemClock, write_for_owner
-from reactive_agents.core.codec import from_json, to_json
+from reactive_agents.core.codec import decode, from_json, to_json
 from reactive_agents.core.conversation import wrong_name
+from reactive_agents.core.json import JsonObject
 from reactive_agents.core.values import OMITTED
 from reactive_agents.server.web import Problem
 
@@ -165,6 +166,13 @@ class KeyFile:
     keys: tuple[StoredKey, ...] = ()
 
 
+@frozen
+class _UnreadKeys:
+    """The content of a key file, each of whose keys may be wrong."""
+
+    keys: tuple[JsonObject, ...] = ()
+
+
 class ApiKeys:
     """The keys in a JSON file, made with the first key, readable only for its owner."""
 
@@ -249,10 +257,25 @@ class ApiKeys:
                 write_for_owner(self._path, f"{document}\n")
 
     def _read(self) -> dict[str, StoredKey]:
-        read = from_json(self._path.read_text(encoding="utf-8"), KeyFile)
+        keys, problems = self._read_each()
+        if problems:
+            raise ValueError(next(iter(problems.values())))
+        return keys
+
+    def _read_each(self) -> tuple[dict[str, StoredKey], dict[str, str]]:
+        """Return the keys by their ids, and why others cannot be read."""
+        read = from_json(self._path.read_text(encoding="utf-8"), _UnreadKeys)
         if isinstance(read, Failure):
             raise ValueError(f"{self._path} is not a key file: {read.failure().message}")
-        return {each.id: each for each in read.unwrap().keys}
+        keys, problems = dict[str, StoredKey](), dict[str, str]()
+        for number, each in enumerate(read.unwrap().keys):
+            key_id = str(each.get("id", f"number {number}"))
+            key = decode(each, StoredKey)
+            if isinstance(key, Success):
+                keys[key_id] = key.unwrap()
+            else:
+                problems[key_id] = f"{self._path}: the key {key_id!r} is wrong: {key.failure().message}"
+        return keys, problems
 
     # --- requests -------------------------------------------------------------------------------------------
 
@@ -283,7 +306,15 @@ class ApiKeys:
             found = os.stat(self._path)
             seen = (found.st_mtime_ns, found.st_size, found.st_ino)
             if seen != self._seen:
-                self._keys, self._seen, self._problem = self._read(), seen, ""
+                keys, problems = self._read_each()
+                for key_id, problem in problems.items():
+                    known = self._keys.get(key_id)
+                    _log.warning(
+                        "%s %s", problem, "It is unknown." if known is None else "It stays as it was."
+                    )
+                    if known is not None:
+                        keys[key_id] = known
+                self._keys, self._seen, self._problem = keys, seen, ""
         except (OSError, ValueError) as error:
             if str(error) != self._problem:  # once, not for each request
                 _log.error("No key is admitted: %s", error)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import AsyncIterator, Collection, Iterable, Mapping, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from importlib import import_module
 from inspect import iscoroutinefunction
 from typing import Any, cast
@@ -92,7 +92,7 @@ def create_app(
         protocols: names in ``PROTOCOLS``.
 
     Raises:
-        ValueError: an agent cannot be served, or an option is wrong.
+        ValueError: an agent cannot be served, or an option or a key in the file of keys is wrong.
     """
     served = named_agents(agents)
     if keys is not None and authenticate is not None:
@@ -101,6 +101,9 @@ def create_app(
         raise ValueError("authenticate: got an async function, expected a plain one.")
     if keys is not None and not isinstance(keys, ApiKeys):
         keys = ApiKeys(keys)
+    if keys is not None:
+        with suppress(OSError):  # the file may be made later
+            keys.list()
     names: set[str] = set()
     for name, agent in served.items():
         if is_durable(agent) or has_lasting_sessions(agent):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import stat
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
@@ -14,9 +15,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reactive_agents.server import ApiKeys, KeyLimits, Principal
+from reactive_agents import ReactiveAgents
+from reactive_agents.server import ApiKeys, KeyLimits, Principal, create_app
 from reactive_agents.server.access import KeyUse, UseOfKeys
 from reactive_agents.server.web import Problem
+from reactive_agents.testing import ScriptedLLM, say
 
 
 @pytest.fixture
@@ -83,7 +86,7 @@ def test_a_key_ends_at_its_time(keys: ApiKeys) -> None:
     assert keys.find(going) is not None
 
 
-@pytest.mark.parametrize("content", [None, "", "{}x", '{"keys": [{"id": "a"}]}'], ids=str)
+@pytest.mark.parametrize("content", [None, "", "{}x", '{"keys": [1]}'], ids=str)
 def test_a_file_that_cannot_be_read_admits_nobody(
     keys: ApiKeys, tmp_path: Path, content: str | None, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -110,6 +113,33 @@ def test_a_limit_with_which_nothing_can_be_asked_is_refused(
     path.write_text(json.dumps(document))
     assert keys.find(key) is None
     assert name in caplog.text
+
+
+def test_a_key_that_is_spoiled_in_the_file_stays_as_it_was_and_the_others_are_as_they_are_now(
+    keys: ApiKeys, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    (spoiled, one), (revoked, _), (other, _) = map(keys.create, ("one", "two", "three"))
+    serving = ApiKeys(tmp_path / "keys.json")
+    assert serving.find(spoiled) is not None
+    path = tmp_path / "keys.json"
+    document = json.loads(path.read_text())
+    document["keys"][0]["limits"]["run_s"] = 0
+    document["keys"][1]["revoked_at"] = "2026-01-01T00:00:00Z"
+    path.write_text(json.dumps(document))
+    found = [serving.find(each) for each in (spoiled, revoked, other)]
+    assert [each is not None for each in found] == [True, False, True]
+    (record,) = caplog.records
+    told = (
+        f"{path}: the key {one.id!r} is wrong: Not a valid StoredKey: $.limits.run_s: 'run_s' must be > 0: 0"
+    )
+    assert record.levelname == "WARNING"
+    assert record.message.startswith(told)
+    assert record.message.endswith("It stays as it was.")
+    agent = ReactiveAgents.create().with_llm(ScriptedLLM(say("Hello."))).build()
+    with pytest.raises(ValueError, match=re.escape(told)):
+        create_app(agent, keys=str(path))
+    path.unlink()
+    create_app(agent, keys=str(path))  # it may be made later
 
 
 def test_a_file_of_something_else_is_not_overwritten(keys: ApiKeys, tmp_path: Path) -> None:
