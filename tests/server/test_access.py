@@ -134,7 +134,7 @@ def test_a_key_that_is_spoiled_in_the_file_stays_as_it_was_and_the_others_are_as
     )
     assert record.levelname == "WARNING"
     assert record.message.startswith(told)
-    assert record.message.endswith("It stays as it was.")
+    assert record.message.endswith("'run_s' must be > 0: 0.0 It stays as it was.")
     agent = ReactiveAgents.create().with_llm(ScriptedLLM(say("Hello."))).build()
     with pytest.raises(ValueError, match=re.escape(told)):
         create_app(agent, keys=str(path))
