@@ -340,3 +340,20 @@ def word_similarity(one: str, other: str) -> float:
     words, others = frozenset(words_of(one)), frozenset(words_of(other))
     either = words | others
     return len(words & others) / len(either) if either else 0.0
+
+
+_QUOTED_FOLDERS = re.compile(
+    r"""(['"])(?:[A-Za-z]:|~)?[/\\](?:(?:(?!\1).){0,4000}[/\\])?(?=(?:(?!\1)[^/\\]){1,300}\1)"""
+)
+_FOLDERS = re.compile(r"""(?<![^\s('"=])(?:[A-Za-z]:|~)?[/\\](?:[^\s'"/\\]{1,300}[/\\])+""")
+
+
+def without_folders(text: str) -> str:
+    """Return a text with the name alone of each file that it gives with an absolute path.
+
+    >>> without_folders("The runs file '/srv/my agents/runs.db' is damaged, see https://sqlite.org/faq.html.")
+    "The runs file 'runs.db' is damaged, see https://sqlite.org/faq.html."
+    >>> without_folders("No such file: /srv/agents/notes.txt, and/or notes/old.txt")
+    'No such file: notes.txt, and/or notes/old.txt'
+    """
+    return _FOLDERS.sub("", _QUOTED_FOLDERS.sub(r"\1", text))

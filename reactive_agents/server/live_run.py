@@ -9,10 +9,10 @@ import secrets
 from collections import deque
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from datetime import datetime
-from typing import Any, Final, TypeAlias, cast
+from typing import Any, Final, TypeAlias, TypeVar, cast
 
 import anyio
-from attrs import define, evolve, field, frozen
+from attrs import define, evolve, field, fields, frozen, has
 
 from reactive_agents.adapters.tools.decorator import Tool
 from reactive_agents.agent.errors import AgentError
@@ -25,8 +25,11 @@ from reactive_agents.core.json import JsonObject, json_bytes, texts_in
 from reactive_agents.core.messages import Message
 from reactive_agents.core.run_record import OpenQuestion, QuestionKind, RecordedRun, RunState
 from reactive_agents.core.tasks import Task
+from reactive_agents.core.texts import without_folders
 from reactive_agents.engine.guardrail import WITHHELD
 from reactive_agents.server.access import Principal
+
+_Event = TypeVar("_Event", bound=AgentEvent)
 
 MOST_EVENTS = 10_000
 """The maximum of buffered events of a run; a stream that is further behind misses the oldest."""
@@ -111,6 +114,7 @@ class LiveRun:
             self.started_at = event.at
         if isinstance(event, events.ModelCallStarted) and event.request is not None:
             event = evolve(event, request=None)  # the instructions are not for the users of the program
+        event = without_folders_of(event)
         self.run_ids.add(event.run_id)
         kept = event if not self.is_guarded else _without_unchecked(event, self.run_id)
         if kept is not None:
@@ -272,6 +276,24 @@ class RunRequest:
     def work(self) -> tuple[object, ...]:
         """Its fields that a repeated request shares; labels of parts are in the text."""
         return self.text, self.session, self.history, dict(self.metadata), tuple(self.tags), self.settings
+
+
+def without_folders_of(event: _Event) -> _Event:
+    """Return an event whose error names no folder of this machine, which is not for clients.
+
+    The run log and the log of the process have the whole path.
+    """
+    error: Any = getattr(event, "error", None)
+    return evolve(event, error=_without_folders(error)) if error else event
+
+
+def _without_folders(value: Any) -> Any:
+    if isinstance(value, str):
+        return without_folders(value) if " " in value else value  # a sentence, not an id
+    if not has(type(value)):
+        return value
+    named = {each.alias: getattr(value, each.name) for each in fields(type(value)) if each.init}
+    return evolve(value, **{name: _without_folders(each) for name, each in named.items()})
 
 
 def _without_unchecked(event: AgentEvent, run_id: RunId) -> AgentEvent | None:

@@ -42,7 +42,7 @@ from reactive_agents.core.run_context import ContextFunction, DepsFunction, RunC
 from reactive_agents.core.run_record import OpenQuestion, RecordedRun, RunState
 from reactive_agents.core.tasks import AgentResult, Task
 from reactive_agents.core.tasks import TaskResultMetadata as Figures
-from reactive_agents.core.texts import one_line
+from reactive_agents.core.texts import one_line, without_folders
 from reactive_agents.effects import attempt
 from reactive_agents.engine.durability import names_of_given_tools, task_difference
 from reactive_agents.engine.recorded_answers import recorded_outcome
@@ -51,6 +51,7 @@ from reactive_agents.server.access import Authenticate, KeyLimits, Principal, Us
 from reactive_agents.server.live_run import LiveRun as LiveRun
 from reactive_agents.server.live_run import Run as Run
 from reactive_agents.server.live_run import RunRequest as RunRequest
+from reactive_agents.server.live_run import without_folders_of
 from reactive_agents.server.web import Problem
 
 _log = logging.getLogger("reactive_agents")
@@ -578,7 +579,7 @@ class AgentService:
         except AgentError as error:
             if isinstance(error.error, _STORE_ERRORS):
                 raise _store_failed(error.error.message) from None
-            raise Problem(409, "run-not-under-way", error.error.message) from None
+            raise Problem(409, "run-not-under-way", without_folders(error.error.message)) from None
 
     async def delete(self, run: Run) -> None:
         """Delete an ended run from memory and its record.
@@ -987,7 +988,8 @@ def _other_task() -> Problem:
 
 
 def _refused(error: AgentError) -> Problem:
-    return Problem(422, "run-refused", error.error.message, error=type(error.error).__name__)
+    message = without_folders(error.error.message)
+    return Problem(422, "run-refused", message, error=type(error.error).__name__)
 
 
 async def _of_store(asked: Awaitable[_T]) -> _T:
@@ -999,7 +1001,7 @@ async def _of_store(asked: Awaitable[_T]) -> _T:
 
 def session_problem(error: AgentError) -> Problem:
     """Return why a session could not be used."""
-    message = error.error.message
+    message = without_folders(error.error.message)
     failed = isinstance(error.error, _STORE_ERRORS)
     return _store_failed(message) if failed else Problem(409, "session-refused", message)
 
@@ -1049,7 +1051,7 @@ def outcome_of(run: Run) -> AgentResult | events.TaskFailed | None:
     read = recorded_outcome(run)
     if isinstance(read, errors.RunRefused):
         return None
-    return read.failure() if isinstance(read, Failure) else read.unwrap().result
+    return without_folders_of(read.failure()) if isinstance(read, Failure) else read.unwrap().result
 
 
 def has_output_type(agent: ReactiveAgent[Any, Any]) -> bool:

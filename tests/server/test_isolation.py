@@ -18,6 +18,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from reactive_agents import ReactiveAgents, tool
+from reactive_agents.adapters.telemetry.run_log import SqliteRunLog
+from reactive_agents.core.ids import RunId
+from reactive_agents.effects import attempt
 from reactive_agents.server import KeyLimits, Principal, create_app, web
 from reactive_agents.server.runs import shown_name, stored_name
 from reactive_agents.testing import ScriptedLLM, answer, call, forever, say
@@ -430,3 +433,30 @@ async def test_idle_streams_end_with_their_readers() -> None:
         go.set()
         found = (await client.get(f"/v1/runs/{run}?wait_s=60")).json()
     assert found["output"] == "Done."
+
+
+async def test_the_error_of_a_failed_run_names_no_folder_of_the_server_to_a_client(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    folder = tmp_path / "my agents"
+    (folder / "audit.db").mkdir(parents=True)
+    built = ReactiveAgents.create().with_name("clerk").with_llm(ScriptedLLM(forever(say("Hello."))))
+    built = built.with_audit(folder / "audit.db", on_failure="stop").with_run_log(folder / "log.db")
+    built = built.with_durability(folder / "runs.db", recover=False)
+    told = "The audit file 'audit.db' cannot be opened: it is a directory."
+    chat = {"model": "clerk", "messages": [{"role": "user", "content": "Who?"}]}
+    asked: Any = {"headers": {"Idempotency-Key": "one"}, "json": {"task": "Who?"}}
+    run = ""
+    for _ in range(2):  # the second server knows the run by its record alone
+        async with asking(create_app(built.build())) as client:
+            run = (await client.post("/v1/runs", **asked)).json()["run_id"]
+            document = (await client.get(f"/v1/runs/{run}?wait_s=60")).json()
+            assert document["error"] == {"type": "ExecutionError", "message": told}
+            assert "my agents" not in (await client.get(f"/v1/runs/{run}/events")).text
+            answered = (await client.post("/v1/chat/completions", json=chat)).json()
+            assert answered["error"]["message"] == told
+    assert str(folder / "audit.db") in caplog.text
+    log = SqliteRunLog(folder / "log.db", read_only=True)
+    logged = (await attempt(log.events(RunId(run)))).unwrap()
+    await log.aclose()
+    assert str(folder / "audit.db") in str([each.body for each in logged])
