@@ -58,6 +58,12 @@ _NO_PROGRAM: Final[runs.Answer] = (
     None,
     "No program executes this tool for a client of this protocol.",
 )
+_STRUCTURED: Final = "2025-06-18"
+"""The first version of the protocol with structured content."""
+_LONGEST_TWICE: Final = 400_000
+"""Bytes of an answer that comes as text and as structured content, both whole."""
+_SHOWN: Final = 50_000
+"""Characters of a longer one that come as text."""
 _Context = ServerRequestContext[Any, Any]
 _Arguments = Mapping[str, Any]
 
@@ -168,7 +174,7 @@ class McpAgents:
             if not (run.is_durable and is_cancelled and _ends_with_server(context)):
                 self._service.cancel(run)
             raise
-        return _result(run, self._service.agents[run.agent])
+        return _result(run, self._service.agents[run.agent], context.protocol_version)
 
     async def _cancel_left(self, context: _Context, run: runs.LiveRun) -> None:
         """Cancel the run when the client of its call leaves.
@@ -259,7 +265,7 @@ class McpAgents:
                 return await self._follow(context, followed)
             if unanswered := await self._settle_given(context, run, asked, responses, settled):
                 return _input_required(run, unanswered)
-        return _result(run, self._service.agents[name])
+        return _result(run, self._service.agents[name], context.protocol_version)
 
 
 async def _report(context: _Context, followed: _Followed, event: events.AgentEvent) -> None:
@@ -372,19 +378,29 @@ _REFUSALS: Final[Mapping[str, runs.Answer]] = {
 """Answers in place of a person that the client cannot ask."""
 
 
-def _result(run: runs.Run, agent: ReactiveAgent[Any, Any]) -> types.CallToolResult:
+def _result(run: runs.Run, agent: ReactiveAgent[Any, Any], version: str) -> types.CallToolResult:
+    """Return the result of a call, whose structured content comes as text too.
+
+    A long text is then cut, since clients read messages of at most a mebibyte. Clients of versions before
+    that of ``_STRUCTURED`` read the text alone.
+    """
     outcome = runs.outcome_of(run)
     if outcome is None:
         return _error("The run was interrupted.")
     if isinstance(outcome, events.TaskFailed):
         return _error(root_cause(outcome.error).message)
-    text = outcome.output or ""
+    text, is_read = outcome.output or "", version >= _STRUCTURED
+    sent = json.dumps(text, ensure_ascii=False).encode(errors="replace")
+    if is_read and len(sent) > _LONGEST_TWICE:
+        text = (
+            f"{text[:_SHOWN]}\n\n[{len(text) - _SHOWN} more characters: see output in the structured content]"
+        )
     shown = text if outcome.status == "completed" else f"{outcome.status}: {outcome.reason}\n\n{text}"
     output = runs.decoded_output(agent, outcome.output)
     found = {"status": outcome.status, "output": output, "reason": outcome.reason, "run_id": run.run_id}
     return types.CallToolResult(
         content=[types.TextContent(text=shown.strip())],
-        structured_content=found,
+        structured_content=found if is_read else None,
         is_error=outcome.status == "failed",
     )
 

@@ -30,7 +30,7 @@ from reactive_agents.server.mcp import McpAgents, McpEndpoint, serve_stdio
 from reactive_agents.server.process import bound_socket
 from reactive_agents.server.runs import AgentService
 from reactive_agents.server.web import MOST_VALUES
-from reactive_agents.testing import ScriptedLLM, answer, call, forever, say
+from reactive_agents.testing import ScriptedLLM, answer, call, forever, say, streamed
 from tests.support.servers import NARROW, asking, bearer, keys_in, listening
 from tests.support.sqlite_files import audited
 from tests.support.waiting import until
@@ -277,6 +277,46 @@ async def test_a_client_that_has_gone_is_answered_no_more(monkeypatch: pytest.Mo
 
     monkeypatch.setattr(Streams, "flush", broken)
     assert await over_streams(named("one").build(), '{"jsonrpc":"2.0","id":9,"method":"ping"}') == []
+
+
+@pytest.mark.parametrize("mode", MODES)
+async def test_over_http_a_long_answer_comes_whole_once_and_a_shorter_one_twice(mode: str) -> None:
+    long, short = "😀" * 140_000, "😀" * 90_000
+    agent = named("writer", streamed(say(long), long), streamed(say(short), short)).build()
+    async with (
+        listening(create_app(agent, protocols=["mcp"])) as address,
+        http_client(address, {}, mode) as client,
+    ):
+        cut = await client.call_tool("writer", {"task": "Write."})
+        whole = await client.call_tool("writer", {"task": "Write."})
+    for each, answered in ((cut, long), (whole, short)):
+        assert each.structured_content is not None
+        assert each.structured_content["output"] == answered.strip()
+    told = "[90000 more characters: see output in the structured content]"
+    assert texts(cut) == f"{long[:50_000]}\n\n{told}"
+    assert texts(whole) == short.strip()
+
+
+async def test_a_client_from_before_structured_content_gets_the_whole_answer_as_text() -> None:
+    long = "word " * 200_000
+    agent = named("writer", streamed(say(long), long)).build()
+    about = {"protocolVersion": "2025-03-26", "capabilities": {}, "clientInfo": {"name": "c", "version": "1"}}
+    called = {"name": "writer", "arguments": {"task": "Write."}}
+    async with asking(create_app(agent, protocols=["mcp"])) as client:
+        accepted = {"accept": "application/json, text/event-stream"}
+
+        async def send(number: int | None, method: str, params: Any) -> httpx.Response:
+            message = {"jsonrpc": "2.0", "method": method, "params": params}
+            body = message if number is None else {**message, "id": number}
+            return await client.post("/mcp", json=body, headers=accepted)
+
+        begun = await send(1, "initialize", about)
+        accepted |= {"mcp-session-id": begun.headers["mcp-session-id"]}
+        await send(None, "notifications/initialized", {})
+        answered = await send(2, "tools/call", called)
+    lines = [line.removeprefix("data: ") for line in answered.text.splitlines() if line.startswith("data: {")]
+    result = json.loads(lines[-1])["result"]
+    assert result == {"content": [{"type": "text", "text": long.strip()}], "isError": False}
 
 
 @pytest.mark.parametrize("mode", MODES)
