@@ -60,8 +60,7 @@ class PersonaInbox(anyio.AsyncContextManagerMixin):
         self._looking = anyio.Lock()
         async with task_group() as self._group:
             for kind in self._busy:
-                if kind != "schedule" or self.persona.has_schedules:
-                    self._group.start_soon(self._serve, kind)
+                self._group.start_soon(self._serve, kind)
             try:
                 yield self
             finally:

@@ -208,11 +208,6 @@ class Persona:
 
     # --- events that come later ---------------------------------------------------------------------------
 
-    @property
-    def has_schedules(self) -> bool:
-        """Whether it can have scheduled events."""
-        return any(each.schedules or each.reminders for each in self.domains.values())
-
     @effect
     async def schedule(
         self, domain: Domain, event: DomainEvent, due: datetime
@@ -231,8 +226,6 @@ class Persona:
 
     async def arm_schedules(self) -> None:
         """Store the schedules of the domains, drop removed ones, and add due events."""
-        if not self.has_schedules:
-            return
         store, now, keys = self.services.store, self.services.clock.now(), set[tuple[Room, str]]()
         for domain in self.domains.values():
             for each in domain.schedules:
@@ -368,11 +361,15 @@ class Persona:
         Args:
             text: the original text of the message; the stored one is without secrets.
         """
-        if item.kind == "delivery":
-            await self._deliver(item, item.message if text is None else text)
-            return None
         if item.kind == "schedule":
             await self._come_due(item)
+            return None
+        if self._is_given_up(item):
+            reason = f"It was interrupted {item.attempts - 1} times, and it is given up."
+            await _end_dead(item, reason, self.services)
+            return None
+        if item.kind == "delivery":
+            await self._deliver(item, item.message if text is None else text)
             return None
         return await self._evaluate(item)
 
@@ -382,13 +379,13 @@ class Persona:
         await attempt(self.services.store.end_work(item, status))
 
     def _is_given_up(self, item: WorkItem) -> bool:
-        """Return whether an event ended as many processes as it has tries.
+        """Return whether an item ended as many processes as it has tries.
 
-        The first one does not count: another event in progress may have ended it. Later tries run alone. If
-        no tool can have been called there are more tries: nothing is done twice, and processes are seldom
-        ended by the event.
+        The first one does not count: another event in progress may have ended it. Later tries of an event run
+        alone. If no tool can have been called there are more tries: nothing is done twice, and processes are
+        seldom ended by the item.
         """
-        called = item.plan_id and self.domains[item.room.domain].tool_names()
+        called = item.kind == "event" and item.plan_id and self.domains[item.room.domain].tool_names()
         return item.attempts > self.settings.delivery.tries * (1 if called else _TRIES_WITHOUT_CALLS) + 1
 
     # --- the parts of a cycle ---------------------------------------------------------------------------
@@ -964,7 +961,12 @@ async def try_later(
         return
     if is_unanswered and policy.fallback:
         await attempt(store.add_message(item, _fallback(item.event.id, policy)))
-    await attempt(store.end_work(item, "dead", reason=reason, cost_usd=cost_usd))
+    await _end_dead(item, reason, services, cost_usd)
+
+
+async def _end_dead(item: WorkItem, reason: str, services: PersonaServices, cost_usd: float = 0.0) -> None:
+    """End an item as a dead letter, with a warning in the log."""
+    await attempt(services.store.end_work(item, "dead", reason=reason, cost_usd=cost_usd))
     _log.warning("The %s %d is a dead letter: %s", item.kind, item.number, reason)
 
 

@@ -27,7 +27,7 @@ from reactive_agents.core.ids import TaskId
 from reactive_agents.core.messages import AssistantMessage, UserMessage
 from reactive_agents.core.models import ModelRequest, ModelResponse, TokenPrice
 from reactive_agents.core.persona_events import PersonaStepEnded, PersonaStepStarted
-from reactive_agents.core.persona_queue import WorkFilter
+from reactive_agents.core.persona_queue import WorkFilter, WorkKind
 from reactive_agents.core.personas import DailyLimits, DeliveryPolicy, DomainEvent, EngagementPolicy
 from reactive_agents.effects import Effect, attempt, effect
 from reactive_agents.ports import LLM
@@ -706,6 +706,32 @@ async def test_each_try_of_a_message_waits_four_times_as_long_and_the_third_is_t
             pauses.append(round((left.due - bench.clock.now()).total_seconds()))
             bench.clock.advance(pauses[-1])
     assert (pauses, left.status, left.attempts) == ([2, 8], "dead", 3)
+
+
+@pytest.mark.parametrize("kind", ["delivery", "evaluation"])
+async def test_a_message_or_evaluation_at_which_processes_end_is_given_up(kind: WorkKind) -> None:
+    posted: list[str] = []
+
+    async def post(event: DomainEvent, text: str) -> None:
+        posted.append(text)
+
+    llm = ScriptedLLM(forever(say("So.")))
+    bench = persona_bench(llm, deliver=post)
+    event = an_event()
+    (await attempt(bench.store.add_event(bench.persona.room_of("chat", event), event))).unwrap()
+    item = (await bench.persona.claim("event")).unwrap()
+    assert item is not None
+    await bench.persona.work_event(item)
+    for _ in range(10):  # the process of each try is killed
+        assert (await bench.persona.claim(kind)).unwrap() is not None
+        alter(bench.store, "UPDATE persona_work SET holder = ''")
+    asked = len(llm.requests)
+    left = (await bench.persona.claim(kind)).unwrap()
+    assert left is not None
+    await bench.persona.work_item(left)
+    ended = bench.store.work[left.number]
+    assert (ended.status, ended.reason) == ("dead", "It was interrupted 10 times, and it is given up.")
+    assert (posted, len(llm.requests)) == ([], asked)
 
 
 @pytest.mark.parametrize(

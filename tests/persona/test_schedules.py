@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import Any
 
+import anyio
 import pytest
 from attrs import evolve
 from dependency_injector import providers
@@ -111,6 +112,22 @@ async def test_an_inbox_that_is_left_at_once_takes_what_came_due_before() -> Non
     async with PersonaInbox(bench.persona, outcomes.append):
         pass
     assert [each.answer for each in outcomes] == ["So."]
+
+
+@pytest.mark.parametrize("how", ["resume", "inbox"])
+async def test_an_event_that_a_program_schedules_comes_without_other_schedules(how: str) -> None:
+    bench = bench_with()
+    due = START + timedelta(hours=1)
+    (await attempt(bench.persona.schedule("chat", an_event(name="later"), due))).unwrap()
+    bench.clock.advance(timedelta(hours=2).total_seconds())
+    if how == "resume":
+        assert await resumed(bench) == [("later", "general")]
+        return
+    outcomes: list[PersonaOutcome] = []
+    async with PersonaInbox(bench.persona, outcomes.append):
+        (await attempt(bench.persona.schedule("chat", an_event(name="another"), due))).unwrap()
+        await anyio.sleep(2)
+    assert [each.event_id for each in outcomes] == ["later", "another"]
 
 
 # --- reminders ----------------------------------------------------------------------------------------------
