@@ -13,13 +13,14 @@ import re
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from fnmatch import fnmatchcase
-from functools import partial
+from functools import cached_property, partial
 from hashlib import sha256
 from html import escape
 from typing import Any
 from urllib.parse import quote, urlencode
 
 import httpx
+from anyio.lowlevel import RunVar
 from attrs import define, field, frozen
 from attrs.validators import and_, ge, le, matches_re, max_len
 from returns.result import Failure, Result, Success
@@ -228,9 +229,11 @@ def _cleaned(value: Any, levels: int) -> Any:
 
 
 class _Channel:
-    """A channel with its HTTP client: without redirects, limited in time and size."""
+    """A channel with an HTTP client per event loop: no redirects, limited time and size."""
 
-    _http: httpx.AsyncClient | None = None
+    @cached_property
+    def _http(self) -> RunVar[httpx.AsyncClient | None]:
+        return RunVar("http", None)  # a connection belongs to its event loop
 
     def most_bytes(self, headers: Mapping[str, str]) -> int:
         """Return the maximum length of a body."""
@@ -246,10 +249,12 @@ class _Channel:
             RuntimeError: the platform refuses it.
             httpx.HTTPError: the platform cannot be reached.
         """
-        if self._http is None:
-            self._http = httpx.AsyncClient(timeout=_REQUEST_S, follow_redirects=False)
+        http = self._http.get()
+        if http is None:
+            http = httpx.AsyncClient(timeout=_REQUEST_S, follow_redirects=False)
+            self._http.set(http)
         given = {"content-type": "application/json", **headers}
-        async with self._http.stream(method, url, headers=given, content=content) as response:
+        async with http.stream(method, url, headers=given, content=content) as response:
             body = b""
             async for chunk in response.aiter_bytes():
                 body += chunk
@@ -268,8 +273,9 @@ class _Channel:
         return document
 
     async def aclose(self) -> None:
-        """Close its connections; the next message opens them again."""
-        http, self._http = self._http, None
+        """Close its connections in this event loop; the next message opens them again."""
+        http = self._http.get()
+        self._http.set(None)
         if http is not None:
             await http.aclose()
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import gc
 import json
 import time
 from collections.abc import AsyncIterator, Callable, Mapping
@@ -13,6 +15,7 @@ from typing import Any
 import anyio
 import httpx
 import pytest
+from anyio.from_thread import start_blocking_portal
 from attrs import evolve, frozen
 from starlette.applications import Starlette
 from starlette.responses import Response
@@ -384,6 +387,19 @@ async def test_an_answer_to_a_tenant_that_was_taken_out_says_so() -> None:
     channel = WebhookChannel("https://example.com", {"acme": ACME.encode()}, tenant="acme", clock=FakeClock())
     with pytest.raises(RuntimeError, match="the channel has no tenant 'gone'"):
         await channel.send(an_event(tenant="gone"), "So.", "key", again=False)
+
+
+@pytest.mark.filterwarnings("ignore::ResourceWarning")  # the connection of a loop that was not closed
+def test_answers_of_several_event_loops_arrive_once_each() -> None:
+    platform = answer_receiver()
+    with start_blocking_portal() as portal:
+        server = listening(Starlette(routes=list(platform.routes)))
+        with portal.wrap_async_context_manager(server) as url:
+            channel = WebhookChannel(url + platform.path, {"": b"secret"}, tenant="", clock=FakeClock())
+            for number in range(3):
+                asyncio.run(channel.send(an_event(), "So.", f"key-{number}", again=False))
+    assert len(platform.server.requests) == 3
+    gc.collect()
 
 
 @pytest.mark.parametrize(
