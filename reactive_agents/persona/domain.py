@@ -37,8 +37,8 @@ It returns ``True`` or ``False``, or ``None`` if it cannot decide. ``calls`` are
 steps in order, each a ``StepCall``.
 """
 
-Deliver: TypeAlias = Callable[..., Awaitable[str | None]]
-"""Deliver a message: ``async def deliver(event, text)``, or ``deliver(event, text, key)``.
+Deliver: TypeAlias = Callable[..., Awaitable[str | None] | str | None]
+"""Deliver a message: a function ``deliver(event, text)`` or ``deliver(event, text, key)``.
 
 If it raises, it is called again later with the same ``key``, so that a platform with idempotency keys sends
 the message once. It may return the platform's id of the message.
@@ -149,7 +149,8 @@ class PersonaDomain:
         if self.deliver is None:
             return ""
         takes_key = "key" in signature_of(self.deliver).parameters
-        sent: object = await (self.deliver(event, text, key=key) if takes_key else self.deliver(event, text))
+        sending = self.deliver(event, text, key=key) if takes_key else self.deliver(event, text)
+        sent: object = await awaited(sending)
         return sent if isinstance(sent, str) else ""
 
     def tools(self) -> tuple[ToolDefinition, ...]:

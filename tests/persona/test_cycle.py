@@ -314,6 +314,19 @@ async def test_an_output_channel_that_fails_is_told() -> None:
     assert [type(error) for error in failures] == [DeliveryFailed] * 3
 
 
+async def test_a_plain_function_delivers_a_message_once() -> None:
+    posted: list[str] = []
+
+    def post(event: DomainEvent, answer: str) -> None:
+        posted.append(answer)
+
+    bench = persona_bench(
+        ScriptedLLM(forever(say("So."))), deliver=post, delivery=AT_ONCE, reasoning=False, evaluation="off"
+    )
+    assert (await bench.process()).status == "completed"
+    assert posted == ["So."]
+
+
 async def test_an_output_channel_that_hangs_is_left_after_the_time_of_a_step() -> None:
     async def hang(event: DomainEvent, answer: str) -> None:
         await anyio.sleep_forever()
