@@ -6,6 +6,7 @@ import os
 import re
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, overload
@@ -48,7 +49,7 @@ from reactive_agents.core.personas import (
     joined_names,
 )
 from reactive_agents.core.redaction import Redactor
-from reactive_agents.core.run_context import checked_deps_function, wrong_deps
+from reactive_agents.core.run_context import can_take, checked_deps_function, wrong_deps
 from reactive_agents.core.run_record import next_time
 from reactive_agents.effects import attempt
 from reactive_agents.engine import ExecutionEngine
@@ -62,7 +63,7 @@ from reactive_agents.persona import (
     PersonaInbox,
     PersonaReasoningSystem,
 )
-from reactive_agents.persona.domain import template_problem
+from reactive_agents.persona.domain import takes_key, template_problem
 from reactive_agents.persona.inbox import OnOutcome
 from reactive_agents.persona.persona import EVENT_UNDER_WAY, remind
 
@@ -143,6 +144,9 @@ def _with_functions(
             return found
         if not callable(found.unwrap()):
             return Failure(InvalidConfig(option, repr(named.function), "the name of a function"))
+        problem = _wrong_parameters(name, option, found.unwrap())
+        if problem is not None:
+            return Failure(problem)
         components = evolve(components, **{name: found.unwrap()})
     return Success(components)
 
@@ -155,9 +159,31 @@ def _wrong_parts(option: str, values: object, kind: type, expected: str) -> Inva
     return InvalidConfig(option, abbreviated(wrong[0]), expected) if wrong else None
 
 
+_PARAMETERS = {
+    "describe": ("event",),
+    "deliver": ("event", "text"),
+    "engage": ("event", "transcript"),
+    "check": ("event", "answer", "calls"),
+}
+"""The parameters of the functions of a domain; ``deliver`` may also have ``key``."""
+
+
 def _wrong_functions(**given: object) -> InvalidConfig | None:
-    checked = (validation.wrong_functions(name, each) for name, each in given.items() if each is not None)
+    checked = (
+        validation.wrong_functions(name, each) or _wrong_parameters(name, name, each)
+        for name, each in given.items()
+        if each is not None
+    )
     return next(filter(None, checked), None)
+
+
+def _wrong_parameters(name: str, option: str, function: Any) -> InvalidConfig | None:
+    """Return a problem for a function that cannot be called as that of its name is."""
+    called = partial(function, key="") if name == "deliver" and takes_key(function) else function
+    if can_take(called, len(_PARAMETERS[name])):
+        return None
+    also = ", and optionally key" if name == "deliver" else ""
+    return InvalidConfig(option, abbreviated(function), f"a function of {', '.join(_PARAMETERS[name])}{also}")
 
 
 def _wrong_channel(channel: object) -> InvalidConfig | None:

@@ -148,9 +148,8 @@ class PersonaDomain:
             return await self.channel.send(event, text, key, again=again)
         if self.deliver is None:
             return ""
-        takes_key = "key" in signature_of(self.deliver).parameters
-        sending = self.deliver(event, text, key=key) if takes_key else self.deliver(event, text)
-        sent: object = await awaited(sending)
+        keyed = {"key": key} if takes_key(self.deliver) else {}
+        sent: object = await awaited(self.deliver(event, text, **keyed))
         return sent if isinstance(sent, str) else ""
 
     def tools(self) -> tuple[ToolDefinition, ...]:
@@ -161,6 +160,14 @@ class PersonaDomain:
     def tool_names(self) -> tuple[str, ...]:
         """Return their names."""
         return tuple(tool.name for tool in self.tools())
+
+
+def takes_key(deliver: Deliver) -> bool:
+    """Return whether a function that delivers receives the key of a message."""
+    try:
+        return "key" in signature_of(deliver).parameters
+    except (TypeError, ValueError):  # of a built-in one
+        return False
 
 
 LONGEST_MATCHED = 2_000

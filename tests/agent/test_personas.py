@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 import sys
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -309,6 +310,39 @@ def test_what_is_wrong_of_a_domain_is_named(options: dict[str, Any], said: str) 
     with pytest.raises(AgentError) as raised:
         untyped.with_domain(**{"name": "chat", **options}).build()
     assert str(raised.value).startswith(said)
+
+
+@pytest.mark.parametrize(
+    ("name", "function", "expected"),
+    [
+        ("deliver", lambda event: None, "event, text, and optionally key"),
+        ("deliver", lambda event, text, name: None, "event, text, and optionally key"),
+        ("describe", lambda: "", "event"),
+        ("engage", lambda event: True, "event, transcript"),
+        ("check", lambda event, answer: True, "event, answer, calls"),
+    ],
+)
+def test_a_function_of_other_parameters_is_named(name: str, function: Any, expected: str) -> None:
+    described = Personas.create("Ada").with_store(InMemoryPersonaStore()).with_llm(ScriptedLLM())
+    with pytest.raises(AgentError, match=rf"^{name}: got .*, expected a function of {expected}\.$"):
+        described.with_domain("chat", **{name: function}).build()
+
+
+@pytest.mark.parametrize(
+    "deliver",
+    [
+        lambda event, text: None,
+        lambda event, text, key: None,
+        lambda event, text, *, key: None,
+        lambda event, text, tries=3, **more: None,
+        lambda *given, **named: None,
+        partial(lambda room, event, text: None, "room"),
+        print,
+    ],
+)
+def test_a_function_that_can_deliver_is_taken(deliver: Any) -> None:
+    described = Personas.create("Ada").with_store(InMemoryPersonaStore()).with_llm(ScriptedLLM())
+    assert described.with_domain("chat", deliver=deliver).build().name == "Ada"
 
 
 def test_a_model_or_a_store_that_is_none_is_named() -> None:
