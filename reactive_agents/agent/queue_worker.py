@@ -212,12 +212,14 @@ class QueueWorker:
     async def _open_runs(self) -> list[RecordedRun]:
         """Return runs of the queue that wait or were interrupted, and that may go on.
 
-        For another engine, also the interrupted runs of no queue, as runs of this one.
+        Interrupted runs of no queue are runs of this one.
         """
         found: list[RecordedRun] = []
-        places: list[tuple[RunState, str]] = [("queued", self._queue), ("interrupted", self._queue)]
-        if self._queues is not None:
-            places.append(("interrupted", ""))
+        places: tuple[tuple[RunState, str], ...] = (
+            ("queued", self._queue),
+            ("interrupted", self._queue),
+            ("interrupted", ""),
+        )
         for state, queue in places:
             chosen = RunFilter(self._engine.settings.agent_id, state, queue=queue, limit=1_000)
             found += await value_of(self._record.runs(chosen))

@@ -167,9 +167,12 @@ async def test_the_lease_of_a_run_that_was_abandoned_is_renewed_no_more(opened: 
         claimed = await attempt(record.claim(run, lambda _, name=name: renewed.append(name)))  # type: ignore[misc]
         holders.append(claimed.unwrap().holder)
     record.abandon(holders[0])
+    before = renewed.count("kept")
+    await until(lambda: renewed.count("kept") > before + 1)  # the first may be of a round that was under way
+    renewed.clear()
     await until(lambda: "kept" in renewed)
     record.abandon(holders[1])
-    assert renewed == ["kept"]
+    assert {*renewed} == {"kept"}
     await record.aclose()
 
 

@@ -240,8 +240,15 @@ async def test_two_hundred_runs_are_recovered_one_by_one_the_oldest_first(tmp_pa
 
 
 async def test_a_run_is_cancelled_from_another_process(tmp_path: Path) -> None:
-    work = Work()
-    running = agent(tmp_path / "r.db", ScriptedLLM(call("step", number=1)), work.step)
+    begun, may_end = anyio.Event(), anyio.Event()
+
+    async def step() -> None:
+        """Do a step, which takes its time to end."""
+        begun.set()
+        with anyio.CancelScope(shield=True):
+            await may_end.wait()
+
+    running = agent(tmp_path / "r.db", ScriptedLLM(call("step")), step)
     other = agent(tmp_path / "r.db", ScriptedLLM())
     errors: list[Any] = []
 
@@ -252,11 +259,12 @@ async def test_a_run_is_cancelled_from_another_process(tmp_path: Path) -> None:
 
     async with anyio.create_task_group() as group:
         group.start_soon(run)
-        await work.begun.wait()
+        await begun.wait()
         await other.runs.cancel("r1")
         for order in (other.runs.unpause, other.runs.pause):
             with pytest.raises(AgentError, match="is being cancelled"):
                 await order("r1")
+        may_end.set()
     assert isinstance(errors[0], RunCancelled)
     ended_run = await other.runs.find("r1")
     assert (ended_run.state, ended_run.order) == ("cancelled", "")
