@@ -374,6 +374,7 @@ async def test_a_run_that_fails_has_the_steps_of_every_strategy_that_it_tried() 
     assert (caught.value.metadata.steps_count, caught.value.metadata.iterations) == (2, 1)
 
 
+@in_virtual_time
 @pytest.mark.parametrize("cut_off_by", ["the run", "the tool"])
 async def test_what_it_spent_until_it_was_cut_off_counts_too(cut_off_by: str) -> None:
     inner = expert(call("look", place="the drawer", cost_usd=0.1), say("never", delay=30))

@@ -321,14 +321,9 @@ async def test_a_server_that_cannot_start_fails_the_run_with_a_typed_error() -> 
 
 
 HANGS = """
-import pathlib, runpy, sys, time
-program, started, *_ = sys.argv[1:]
-with open(started, "a") as file:
-    file.write("x")
-if pathlib.Path(started + ".hangs").exists():
-    time.sleep(3600)
-sys.argv = [program]
-runpy.run_path(program, run_name="__main__")
+printf x >> "$3"
+[ -e "$3.hangs" ] && exec sleep 3600
+exec "$1" "$2"
 """
 
 
@@ -336,7 +331,10 @@ runpy.run_path(program, run_name="__main__")
 async def test_a_server_that_hangs_is_waited_for_once_and_interrupts_a_recorded_run(tmp_path: Path) -> None:
     started, hangs = tmp_path / "started", tmp_path / "started.hangs"
     server = McpServer(
-        "far", command=sys.executable, args=("-c", HANGS, str(PROGRAM), str(started)), trust_hints=True
+        "far",
+        command="/bin/sh",
+        args=("-c", HANGS, "sh", sys.executable, str(PROGRAM), str(started)),
+        trust_hints=True,
     )
     hasty = evolve(server, start_timeout_s=0.5)
 

@@ -303,12 +303,12 @@ async def test_the_time_of_a_key_stands_still_while_a_run_waits_for_a_person() -
         return ""
 
     agent = builder(forever(call("pay"))).with_tools(pay).with_approval(timeout_s=3_600.0).build()
-    app = create_app(agent, limits=KeyLimits(run_s=0.4))
+    app = create_app(agent, limits=KeyLimits(run_s=1.5))
     async with asking(app) as client:
         run = await begun(client)
         request = await waiting(client, run)
         (live,) = app.state.service._live.values()
-        assert not await live.changed(0.6)  # longer than the limit
+        assert not await live.changed(1.7)  # longer than the limit
         path = f"/v1/runs/{run['run_id']}/requests/{request['id']}"
         assert (await client.post(path, json={"kind": "approval", "approved": True})).status_code == 204
         found = await ended(client, run)

@@ -361,10 +361,12 @@ async def test_a_malformed_request_begins_nothing_and_ends_its_connection() -> N
 @pytest.mark.parametrize("path", [b"/v1/runs", b"/v1/responses", b"/ag-ui", b"/a2a/clerk", b"/mcp"])
 async def test_a_body_that_does_not_come_is_given_up(path: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(web, "_DISCARDS_S", 0.1)
-    app = create_app(agent("clerk", forever(say("never"))), limits=evolve(NARROW, body_s=0.05))
+    served = agent("clerk", forever(say("never")))
+    hasty, app = create_app(served, limits=evolve(NARROW, body_s=0.05)), create_app(served, limits=NARROW)
     head = HEAD.replace(b"/v1/runs", path)
-    async with listening(app) as address:
+    async with listening(hasty) as address:
         late = await raw(address, head + b'Content-Length: 100\r\n\r\n{"task": ')
+    async with listening(app) as address:
         large = await raw(address, head + b"Content-Length: 99999999999\r\n\r\n")
         endless = await raw(
             address, head + b"Transfer-Encoding: chunked\r\n\r\n", *[b"400\r\n" + b"x" * 0x400 + b"\r\n"] * 4
@@ -374,7 +376,7 @@ async def test_a_body_that_does_not_come_is_given_up(path: bytes, monkeypatch: p
     assert late.startswith(b"HTTP/1.1 408")
     assert large.startswith(b"HTTP/1.1 413")
     assert endless.startswith(b"HTTP/1.1 413")
-    assert app.state.service.started == 0
+    assert hasty.state.service.started == app.state.service.started == 0
 
 
 async def test_hostile_texts_of_models_and_tools_stay_within_their_event() -> None:

@@ -26,6 +26,7 @@ from reactive_agents.adapters.telemetry.run_log import SqliteRunLog, event_of
 from reactive_agents.core.events import (
     ApprovalRequested,
     ModelCallCompleted,
+    ModelCallStarted,
     TaskStarted,
     ToolCallCompleted,
 )
@@ -186,7 +187,8 @@ def test_a_cancelled_run_is_no_failed_one(tmp_path: Path) -> None:
     agent = logging_agent(path, say("Late.", delay=3_600.0)).build()
 
     async def cancel() -> None:
-        with anyio.move_on_after(0.05):
+        with anyio.CancelScope() as scope:
+            agent.subscribe(lambda event: scope.cancel() if isinstance(event, ModelCallStarted) else None)
             await agent.run("Wait.")
         await agent.aclose()
 
