@@ -229,7 +229,7 @@ def _cleaned(value: Any, levels: int) -> Any:
 
 
 class _Channel:
-    """A channel with an HTTP client per event loop: no redirects, limited time and size."""
+    """A channel by HTTP, without redirects, and with limits of time and size."""
 
     @cached_property
     def _http(self) -> RunVar[httpx.AsyncClient | None]:

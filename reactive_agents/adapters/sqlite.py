@@ -739,7 +739,7 @@ def _to_read(place: Path, timeout_s: float, *, is_still: bool) -> sqlite3.Connec
 
 
 def _is_still(path: Path) -> bool:
-    """Return whether a file with a log (WAL) has none now, and none can be made: it is read as is.
+    """Return whether a file in WAL mode has no log, and none can be made.
 
     SQLite makes a log even to read, and refuses to where it may not write. What another process writes later
     is seen by the next connection alone. A file with a rollback journal, such as a backup, needs no log.

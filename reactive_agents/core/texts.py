@@ -349,7 +349,7 @@ _FOLDERS = re.compile(r"""(?<![^\s('"=])(?:[A-Za-z]:|~)?[/\\](?:[^\s'"/\\]{1,300
 
 
 def without_folders(text: str) -> str:
-    """Return a text with the name alone of each file that it gives with an absolute path.
+    """Return a text with the name alone of each file with an absolute path.
 
     >>> without_folders("The runs file '/srv/my agents/runs.db' is damaged, see https://sqlite.org/faq.html.")
     "The runs file 'runs.db' is damaged, see https://sqlite.org/faq.html."

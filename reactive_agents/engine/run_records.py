@@ -152,8 +152,10 @@ async def count_left_out(services: EngineServices) -> Result[None, errors.Runtim
     leaves calls in doubt.
     """
     journal, handle = services.journal, services.handle
+    if journal is None:
+        return DONE
     is_cancelled = isinstance(handle.context.error, errors.RunCancelled)
-    if journal is not None and (journal.leaves_calls_out or is_cancelled):
+    if journal.leaves_calls_out or is_cancelled:
         await journal.count_rest(place_of_records(services.ports))
         handle.left_in_doubt = journal.steps_in_doubt(services.events) if is_cancelled else ()
     return DONE

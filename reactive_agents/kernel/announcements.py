@@ -370,6 +370,11 @@ def asks_advice(task: str) -> bool:
     return _PARTICULAR.search(task) is None and _OWN.isdisjoint(words)
 
 
+def is_of_oneself(task: str) -> bool:
+    """Return whether a task has a possessive, or a word such as "this" or "today"."""
+    return not _OWN.isdisjoint(_words(task))
+
+
 def begins_acts(task: str) -> frozenset[str]:
     """Return the beginnings of all words, as :func:`act_of` returns that of a verb."""
     return frozenset(word[:_SHARED] for word in _words(task))

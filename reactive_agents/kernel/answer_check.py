@@ -122,7 +122,9 @@ _CHEER = lazy_pattern(r"\A(?:\S+ ){0,2}\S+!\Z")
 """A remark such as "Keep going!"."""
 _LINES = 2
 """Ends of lines in a text that is more than a remark."""
-_MARKS = " \n\"'“”„«»「」:："
+_QUOTES = " \n\"'“”„«»「」"
+_UNKNOWN = word_set("unknown")
+_MARKS = f"{_QUOTES}:："
 _SOME_WORDS = 12
 """Words that announcements seldom have."""
 _LONGEST_ACKNOWLEDGEMENT = 3
@@ -165,7 +167,9 @@ def explains(text: str, task: str, errors: Sequence[str]) -> bool:
         return False
     told = words_of("\n".join(errors)) - words_of(task)
     added = words_of(last_clause(text)) - words_of(task)
-    if denies(text) and (told & words_of(text) or (not is_english(task) and any(map(_denies_in, errors)))):
+    if denies_or_lacks(text) and (
+        told & words_of(text) or (not is_english(task) and any(map(_denies_in, errors)))
+    ):
         return True
     return bool(added) and 2 * len(added & told) >= len(added)
 
@@ -177,9 +181,9 @@ def _denies_in(error: str) -> bool:
 def tells_failure(text: str, error: str, *, is_repeated: bool = False) -> bool:
     """Return whether a text says what a tool said of its failure.
 
-    A clause of it denies something, and has a word of the error, or it begins with a no where the error
-    denies something, too. Of an error without a denial it may have several words alone: "Roma was full". What
-    may pass, such as a timeout, is no reason to end.
+    A clause of it denies something, or calls it unknown, and has a word of the error, or it begins with a no
+    where the error denies something, too. Of an error without a denial it may have several words alone:
+    "Roma was full". What may pass, such as a timeout, is no reason to end.
 
     Args:
         is_repeated: whether the tool failed the time before too, so that it has not passed.
@@ -191,10 +195,16 @@ def tells_failure(text: str, error: str, *, is_repeated: bool = False) -> bool:
     clauses = clauses_of(text)
     if clauses and says_whether(clauses[0]) and denies(clauses[0]) and denies(detail):
         return True
-    if any(read_clause(each).denies and told & begins_words(each) for each in clauses):
+    if any(denies_or_lacks(each) and told & begins_words(each) for each in clauses):
         return True
     found, said = words_of(detail), [words_of(each) - UNTELLING for each in clauses]
     return not denies(detail) and any(len(each) > 1 and each <= found for each in said)
+
+
+def denies_or_lacks(text: str) -> bool:
+    """Return whether a text has a negation, or says that something is unknown."""
+    clause = read_clause(text)
+    return clause.denies or not _UNKNOWN.isdisjoint(clause.words)
 
 
 def is_empty(result: str) -> bool:
@@ -486,9 +496,25 @@ def _repeats(text: str, task: str, tools: Iterable[ToolWords]) -> bool:
     given = _GIVEN_TEXT.search(task)
     if given is None or NUMBERED.search(text) or not _may_repeat(text, task, tools):
         return False
-    if not LETTER.search(text) or (OPEN_END.search(text) and not OPEN_END.search(given[0])):
+    if not LETTER.search(text):
         return False
+    if OPEN_END.search(text) and not OPEN_END.search(given[0].rstrip(_QUOTES)):
+        return QUESTION.search(text) is not None and _asks_instead(text, given, tools)
     return not lists_things(given[0].strip(_MARKS)) or len(begins_words(given[0]) & begins_words(text)) > 1
+
+
+def _asks_instead(text: str, given: re.Match[str], tools: Iterable[ToolWords]) -> bool:
+    """Return whether a question may be an order of the task in other words.
+
+    "Would you please close the window?" has the words of it, and none of what is to be done with it. No tool
+    acts, or the task asks for a text.
+    """
+    task = given.string
+    if not composes(task) and any(tool.may_act for tool in tools):
+        return False
+    told, ordered = begins_words(text), begins_words(given[0])
+    is_about = bool(ordered) and 2 * len(told & ordered) >= len(ordered)
+    return is_about and told.isdisjoint(begins_words(task[: given.start()]) - ordered)
 
 
 def _is_restated(clause: str, task: str) -> bool:

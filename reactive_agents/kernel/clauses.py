@@ -25,6 +25,7 @@ from reactive_agents.kernel.announcements import (
     begins_acts,
     composes,
     denies,
+    is_of_oneself,
     is_of_reader,
     is_reading,
     needed_in,
@@ -128,6 +129,8 @@ _PART = lazy_pattern(r"[,:，、：]")
 _FIRST = lazy_pattern(r"\W*(?:(?:please|kindly|now|can|could|would|will|you) )*([^\W\d_]+)", re.IGNORECASE)
 _CALLING = word_set("to_call")
 """Beginnings of words by which a task says that nothing is to be called."""
+TELLS_SOMEBODY = lazy_pattern(rf"\W*{alternatives('tells_somebody')}", re.IGNORECASE)
+"""Beginnings of descriptions of tools that tell somebody something: "Tell the customer that …"."""
 FOR_RESULT = lazy_pattern(rf"\W*{alternatives('for_result')}", re.IGNORECASE)
 """Verbs of tools whose result is what they are for, or that lead to one."""
 _TRY = lazy_pattern(expression("otherwise"), re.IGNORECASE)
@@ -220,9 +223,9 @@ def read_tool(name: str, description: str) -> ToolWords:
     subjects = subjects_in(f"{name} {description}".replace("_", " "))
     act = act_of(description)
     only_returns = is_reading(act) or act in UNTELLING or FOR_RESULT.match(description)
-    described = f"{name} {description}"
+    described, tells = f"{name} {description}", TELLS_SOMEBODY.match(description) is not None
     computes = _COMPUTES.search(described) is not None
-    may_act = not (only_returns or computes)
+    may_act = tells or not (only_returns or computes)
     may_add = computes and not only_returns and _COMPUTES.search(_ADDS.sub(" ", described)) is None
     return ToolWords(squeezed_name, len(squeezed_name.split()) > 1, act, subjects, may_act, may_add)
 
@@ -426,6 +429,14 @@ def names_particulars(task: str) -> bool:
     if len(given) > 1 or not asks_total(plain):
         return False
     return any(_asked_for(plain))
+
+
+def is_of_now(task: str) -> bool:
+    """Return whether a task asks what nobody knows without a look-up.
+
+    It is about how something is now, or about one's own things, or has a number.
+    """
+    return AS_OF_NOW.search(task) is not None or NUMBER.search(task) is not None or is_of_oneself(task)
 
 
 def is_beside_tools(task: str, tools: Mapping[str, str]) -> bool:

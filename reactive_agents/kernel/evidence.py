@@ -9,9 +9,10 @@ All functions are pure and total. Their work is linear in the length of the text
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
-from itertools import islice
+from itertools import combinations, islice
 
 from attrs import frozen
 
@@ -36,9 +37,12 @@ from reactive_agents.core.figures import (
     numbers_and_names,
     numerals,
     occurs,
+    plain_numbers,
     read_number,
     sums_of_some,
+    without_list_marks,
 )
+from reactive_agents.core.languages import alternatives
 from reactive_agents.core.results import ReasoningStep
 from reactive_agents.core.tools import TRIED
 from reactive_agents.core.values import Value, computed, lazy_pattern
@@ -56,6 +60,7 @@ _PERSON = lazy_pattern(r"(?<=[\w,;:(] )[A-Z][a-z'’-]+(?: [A-Z][a-z'’-]+)+")
 """Two words or more with capital letters, that do not begin the clause."""
 _PARTIAL = lazy_pattern(r"[%/:]\s*\d|\d\s*[%/:]|percent|prozent")
 """Shares, rates and times, of which a total is no plain sum."""
+_PART_END = lazy_pattern(rf",\s|\s{alternatives('and')}\s", re.IGNORECASE)
 _CENT = 0.005
 _SHORT_RESULTS = 200
 """Characters of all results up to which even a small number of theirs is evidence."""
@@ -248,6 +253,35 @@ def unknown_people(answer: str, seen: Seen) -> tuple[str, ...]:
         return ()
     shown = seen.everything.casefold()
     return tuple(each for each in names if not any(word.casefold() in shown for word in each.split()))
+
+
+def swapped(text: str, looked_up: Mapping[str, str]) -> tuple[str, ...]:
+    """Return things of which a text gives each other's figures; empty for none.
+
+    "Oslo has 19 degrees and Rome 4", where it is the other way round. Each is named with one number, which
+    its own results do not have and those of the other have. None of a result that names the other thing.
+
+    Args:
+        looked_up: the results by the thing that they are of.
+    """
+    if not 1 < len(looked_up) <= _MOST_FIGURES or not NUMBER.search(text):
+        return ()
+    told: dict[str, list[float]] = {}
+    for clause in clauses.clauses_of(without_list_marks(text)):
+        for part in [] if denies(clause) else _PART_END.split(plain_numbers(clause)):
+            named = [each for each in looked_up if clauses.names(part, each)]
+            rest = re.sub(re.escape(named[0]), " ", part, flags=re.IGNORECASE) if len(named) == 1 else ""
+            numbers = [*map(read_number, NUMBER.findall(rest))]
+            if len(numbers) == 1:
+                told.setdefault(named[0], []).append(numbers[0])
+    found = {each: {*map(read_number, NUMBER.findall(plain_numbers(looked_up[each])))} for each in told}
+    given = {each: numbers[0] for each, numbers in told.items() if len(numbers) == 1}
+    wrong = {each: number for each, number in given.items() if number not in found[each]}
+    for each, other in combinations(wrong, 2):
+        is_of_both = clauses.names(looked_up[each], other) or clauses.names(looked_up[other], each)
+        if not is_of_both and wrong[each] in found[other] and wrong[other] in found[each]:
+            return each, other
+    return ()
 
 
 def ends_with_evidence(text: str, seen: Seen) -> bool:

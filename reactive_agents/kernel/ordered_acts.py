@@ -19,6 +19,7 @@ from attrs import evolve, frozen
 from reactive_agents.core.figures import (
     follows_at_once,
     has_word,
+    numbers_and_names,
     numerals,
     plain_numbers,
     read_number,
@@ -44,6 +45,7 @@ from reactive_agents.kernel.clauses import (
     FOR_RESULT,
     MANY_WORDS,
     QUESTION,
+    TELLS_SOMEBODY,
     UNTELLING,
     asks_back,
     asks_for_text,
@@ -59,7 +61,9 @@ from reactive_agents.kernel.clauses import (
 from reactive_agents.kernel.ledger import has_side_effects
 from reactive_agents.kernel.open_items import open_items
 
-_SEVERAL_WORDS = "send notify book refund cancel restart pay delete order write create remind publish update"
+_SEVERAL_WORDS = (
+    "send notify book refund cancel restart pay delete order write create remind publish update close"
+)
 _ACTS = {word: act for act in _SEVERAL_WORDS.split() for word in word_set(f"act_{act}")} | {
     word: word for word in word_set("acts_of_one_word")
 }
@@ -113,6 +117,8 @@ _CONFIRM = re.compile(
 )
 _ALREADY = re.compile(expression("already"), re.IGNORECASE)
 """In an answer by which the speaker need not have done anything."""
+_HEADING = re.compile(r"\W*\w+\W*[:：]")
+"""One word before those of which it is said: "Invited: Ann and Bo"."""
 _SOME = re.compile(f"{expression('already')}|{expression('only_some')}", re.IGNORECASE)
 """In an answer that does not speak of all that was ordered."""
 _ALL = re.compile(expression("all_of"), re.IGNORECASE)
@@ -129,6 +135,8 @@ _ANYTHING = re.compile(rf"\W*{alternatives('for_anything')}", re.IGNORECASE)
 """Verbs of tools that may do anything."""
 _TOKEN = re.compile(r"[^\W_]+")
 _ADDRESS = re.compile(r"[\w.+-]{1,64}@[\w-]+\.[a-zA-Z.-]{0,60}[a-zA-Z](?![\w'’-]|\.\w)")
+_DIGIT = re.compile(r"\d")
+_ENTRY_END = re.compile(r"[\n}]")
 _DIGIT_OR_ADDRESS = re.compile(r"[\d@]")
 _GROUPED = re.compile(r"\d(?:[ ()-]{0,2}\d){7,40}")
 """A long number, such as that of a phone or account."""
@@ -175,6 +183,7 @@ _ME = word_set("me_or_us")
 _REACHING = frozenset({"send", "publish", "notify"})
 _HAVE_DONE = re.compile(expression("have_done"), re.IGNORECASE)
 """Words by which a text says that something was done, whatever it is."""
+_GREETS = re.compile(rf"\W*(?:{alternatives('hello')}|{alternatives('thanks')})\b", re.IGNORECASE)
 _DATA = re.compile(
     r"\W*(?:(?:which|whether|what|how|current|live|latest|available|upcoming)\b"
     r"|(?!\w*(?:ion|ment|ing|al)s? of)(?:(?!(?:an?|the|to|for|from|into|on)\b)[\w-]+ ){1,4}"
@@ -253,9 +262,25 @@ def act_left(
         if not is_left and not any(_claims(each, act) for each in said):
             continue
         left = tuple(each.name for each in doing if _may_be_for(each, act, order, task))
-        if left and not any(act in _past_acts(each) for each in found):
+        claims = "\n".join(each.text for each in said)
+        if left and not any(act in _past_acts(_told_of(claims, each)) for each in found):
             return left
     return ()
+
+
+def _told_of(text: str, result: str) -> str:
+    """Return a result without the lines and entries of other things than a text names.
+
+    Those have another figure of the same form: "TCK-1002" where the text has "TCK-1001".
+    """
+    named = {*numbers_and_names(text)}
+    forms = {_DIGIT.sub("0", each) for each in named if len(each) >= _LEAST}
+    told: list[str] = []
+    for part in _ENTRY_END.split(result):
+        figures = {*numbers_and_names(part)}
+        if not figures.isdisjoint(named) or forms.isdisjoint(_DIGIT.sub("0", each) for each in figures):
+            told.append(part)
+    return "\n".join(told)
 
 
 def claim_left(
@@ -274,7 +299,8 @@ def claim_left(
     or stands in a result. A tool is for the order if it does its act or they have a subject in common; every
     one may be if something was looked up, or if the order is in a language other than English and the answer
     says that something was done. A tool that there is not is for the order it was called for, unless the
-    answer is the work: "Sort the words pear and fig" asks for no more than the words in another order.
+    answer is the work: "Sort the words pear and fig" asks for no more than the words in another order, and
+    "Say hello to Ada" for a greeting.
 
     Args:
         calls: those that worked.
@@ -285,7 +311,7 @@ def claim_left(
         return ()
     if len(task) > _LONGEST_ORDER or size_of(text) >= MANY_WORDS or denies(task):
         return ()
-    if is_work := _rearranges(text, task):
+    if is_work := _rearranges(text, task) or _greets(text):
         acting = [each for each in acting if each.name not in tried]
     plain = _TEXT_AFTER.sub(" ", QUOTATION.sub(" ", task))
     orders = [each for each in clauses_of(plain) if _may_order(each, is_looked_up=bool(calls))]
@@ -333,6 +359,12 @@ def _rearranges(text: str, task: str) -> bool:
     found = [re.search(rf"(?<!\w){re.escape(each)}(?!\w)", task, re.IGNORECASE) for each in things]
     places = [each.start() for each in found if each]
     return len(places) == len(found) and places != sorted(places)
+
+
+def _greets(text: str) -> bool:
+    """Return whether a text greets or thanks somebody, and claims nothing."""
+    says_done = _HAVE_DONE.search(text) or _DONE.search(text) or any(_past_acts(text))
+    return _GREETS.match(text) is not None and not says_done
 
 
 def _may_order(clause: str, *, is_looked_up: bool) -> bool:
@@ -687,7 +719,10 @@ def _is_said_of(item: str, claim: str, act: str, task: str) -> bool:
     """
     if _ALL.search(claim):
         return True
-    if not ("@" in item or any(map(str.isdigit, item))) and _SEVERAL.isdisjoint(read_clause(claim).words):
+    is_heading = _HEADING.match(claim) is not None
+    if not (is_heading or "@" in item or any(map(str.isdigit, item))) and _SEVERAL.isdisjoint(
+        read_clause(claim).words
+    ):
         together = _TOGETHER.search(claim)
         if not speaks_of_oneself(claim) or (together and names(together[0], item)):
             return False
@@ -811,10 +846,15 @@ def _past_acts(text: str) -> Iterator[str]:
 
 
 def _claims(clause: Clause, act: str) -> bool:
-    """Return whether a clause says that an act is done."""
+    """Return whether a clause says that an act is done.
+
+    What follows the act may be yet to come: "It was ordered and will arrive on Monday".
+    """
     if clause.denies or QUESTION.search(clause.text) or act not in _past_acts(clause.said):
         return False
-    return _NOT_YET.isdisjoint(clause.words)
+    parts = _LISTED.split(clause.said)
+    last = next((at for at, each in enumerate(parts) if act in _past_acts(each)), len(parts))
+    return _NOT_YET.isdisjoint(_words_in(parts[: last + 1]))
 
 
 @lru_cache(maxsize=256)
@@ -825,6 +865,7 @@ def _acts_of_words(name: str, description: str) -> frozenset[str]:
     if words[:1] and words[0] not in _GENERAL:
         named = named[:1]  # "calendar_create_event", unlike "make_payment" and "create_booking"
     named += [act for act, _ in map(_act_in, description.split(maxsplit=1)[:1]) if act]
+    named += ["notify"] if TELLS_SOMEBODY.match(description) else []
     acts = frozenset(named)
     return acts if acts.isdisjoint(_REACHING) else acts | {"notify"}
 

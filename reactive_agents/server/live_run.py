@@ -279,7 +279,7 @@ class RunRequest:
 
 
 def without_folders_of(event: _Event) -> _Event:
-    """Return an event whose error names no folder of this machine, which is not for clients.
+    """Return an event for clients, whose error names no folder of this machine.
 
     The run log and the log of the process have the whole path.
     """

@@ -986,3 +986,20 @@ def test_a_reminder_beside_another_act_is_left() -> None:
         act_left("Book flight LH 402 and remind me what it costs.", text, tools, {"book_flight"}, ["ok"])
         == ()
     )
+
+
+@pytest.mark.parametrize(
+    ("description", "looks"),
+    [
+        ("Tell the customer that something has happened.", False),
+        ("Tell a driver where to go.", False),
+        ("Tells the user about a delay.", False),
+        ("Tell the team to stop.", False),
+        ("Tell the time.", True),
+        ("Tell whether a number is prime.", True),
+        ("Tell the distance to a city.", True),
+        ("Tell me about a country.", True),
+    ],
+)
+def test_a_tool_that_tells_somebody_something_is_no_look_up(description: str, looks: bool) -> None:
+    assert ordered_acts.only_looks(ToolDefinition("tool", description, {})) == looks

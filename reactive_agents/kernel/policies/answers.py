@@ -12,7 +12,7 @@ Only :func:`cut_off` is for all runs.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from attrs import evolve
@@ -26,7 +26,14 @@ from reactive_agents.core.results import DEADLINE, ReasoningStep
 from reactive_agents.core.texts import as_sentence
 from reactive_agents.core.values import lazy_pattern
 from reactive_agents.kernel import answer_check, answer_form, clauses, evidence
-from reactive_agents.kernel.announcements import act_of, asks_openly, asks_what, composes, denies
+from reactive_agents.kernel.announcements import (
+    act_of,
+    asks_about_speaker,
+    asks_openly,
+    asks_what,
+    composes,
+    denies,
+)
 from reactive_agents.kernel.call_parsing.json_extraction import breaks_off
 from reactive_agents.kernel.call_parsing.response_calls import may_hold_calls
 from reactive_agents.kernel.call_parsing.spelled_calls import spelled_calls
@@ -41,12 +48,14 @@ from reactive_agents.kernel.context import (
     between_turns,
     optional_check,
 )
+from reactive_agents.kernel.context_window.tool_results import tool_results
 from reactive_agents.kernel.embedded_calls import calls_of_answer
 from reactive_agents.kernel.open_requirements import REQUIRED_TOOLS, describe_missing, requirements_of
 from reactive_agents.kernel.policies.limits import turns_left
 from reactive_agents.kernel.policies.unfinished_work import (
     TEXT_ANSWER,
     calls_for_another,
+    calls_made,
     describe_undone,
     described_tools,
     has_work_left,
@@ -78,8 +87,6 @@ _NO_CALL = (
 _WORD = lazy_pattern(r"\w+")
 _OBJECT = lazy_pattern(r"\{.*\}", re.DOTALL)
 _DIGIT = lazy_pattern(r"\d")
-_EMPTY = lazy_pattern(r"[\[{][\W_]*")
-"""A result that is an empty list or object."""
 _NOTHING_THERE = word_set("nothing_there")
 _ABOVE_ZERO = lazy_pattern(r"[1-9]")
 _ONLY_LEADS = lazy_pattern(r"\W*\w[^\n]*[:：][\s*_]*")
@@ -260,7 +267,9 @@ def text_answer(state: KernelState, context: KernelContext) -> Verdict | None:
         return None
     texts = min(_texts_in_a_row(state), 1 + state.ledger.told.get(TEXT_ANSWER, 0))
     if judgement == "announcement":
-        goes_on = is_left or lacks_figure or (seen.results and answer_check.announces(text, seen))
+        is_asked = clauses.REQUEST_MARK.search(seen.task) and not asks_about_speaker(seen.task)
+        is_open = bool(seen.results or is_asked) and answer_check.announces(text, seen)
+        goes_on = is_left or lacks_figure or is_open
         if state.ledger.idle_turns and not goes_on:
             return None  # the same text again
         if texts < MOST_TEXTS:
@@ -295,18 +304,27 @@ def unsupported(state: KernelState, context: KernelContext) -> Verdict | None:
     """Question figures that nothing seen supports, and a total that is missing.
 
     Once, and once more where the answer is a text: delivered with ``final-answer``, it is taken at its word.
-    An answer with other figures in place of those is questioned again.
+    An answer with other figures in place of those is questioned again. One that keeps what it tells although
+    no look-up found anything is partial where the task is about how something is now, or has a number.
     """
     proposal = state.proposal
     if proposal is None or not proposal.text.strip():
         return None
-    told = state.ledger.told.get(UNSUPPORTED, 0)
+    told, seen = state.ledger.told.get(UNSUPPORTED, 0), evidence.seen_by(state, context)
+    exchanged = evidence.swapped(proposal.text, _looked_up(state)) if len(state.scratchpad) > 1 else ()
+    if exchanged and told:
+        reason = f"The answer gives the figures of {listed(exchanged)} the wrong way round."
+        return Stop(UNSUPPORTED, "partial", proposal.text, f"{reason} Missing: the right ones.")
+    if exchanged:
+        return Redirect(UNSUPPORTED, f"Check the figures of {listed(exchanged)}: they are swapped.")
+    if told and clauses.is_of_now(seen.task) and _found_nothing(proposal.text, seen, state, context):
+        doubt = without_source(proposal.text, state, context)
+        return Stop(UNSUPPORTED, "partial", proposal.text, f"{doubt} Missing: a source of the answer.")
     if told >= MOST_UNSUPPORTED:
         return None
     fits = _fits_form(proposal.text, context)
     if not fits and may_hold_calls(proposal.text) and calls_of_answer(proposal.text, state, context):
         return None  # the call is run, and its result is the answer
-    seen = evidence.seen_by(state, context)
     figures = evidence.unsupported_figures(proposal.text, seen) + evidence.unknown_people(proposal.text, seen)
     if told and not _says_other(figures, state) and (proposal.call_id is not None or told > 1):
         return None  # the model is sure of it
@@ -343,13 +361,28 @@ def unsupported(state: KernelState, context: KernelContext) -> Verdict | None:
     return Redirect(UNSUPPORTED, objection)
 
 
+def _looked_up(state: KernelState) -> Mapping[str, str]:
+    """Return the results of look-ups of one thing each, by the thing."""
+    found: dict[str, str] = {}
+    for made in calls_made(state.steps, tool_results(state.scratchpad)):
+        values = [value for given in made.arguments.values() for value in given]
+        if len(values) == 1:
+            result = made.told.partition("\n")[2]
+            found[values[0]] = f"{found.get(values[0], '')}\n{result}"
+    return found
+
+
 def _found_nothing(text: str, seen: evidence.Seen, state: KernelState, context: KernelContext) -> bool:
     """Return whether a text tells several things although all look-ups found nothing.
 
     That there is nothing may be the answer: "Her calendar is free", or "She is fully booked" to a question of
-    yes or no. A task for a text, such as a poem, needs no result.
+    yes or no. A task for a text, such as a poem, needs no result. A tool without a result, other than an
+    empty list, may have done something, if the task asks nothing.
     """
-    if not seen.results or not all(map(_EMPTY.fullmatch, seen.results)) or composes(seen.task):
+    if not seen.results or not all(map(answer_check.is_empty, seen.results)) or composes(seen.task):
+        return False
+    has_lists = all(each.lstrip().startswith(("[", "{")) for each in seen.results)
+    if not (has_lists or clauses.REQUEST_MARK.search(seen.task)):
         return False
     if denies(text) or not _NOTHING_THERE.isdisjoint(_WORD.findall(text.casefold())):
         return False

@@ -348,7 +348,7 @@ def _denies_again(state: KernelState, context: KernelContext, now: OpenRequireme
     """
     if state.proposal is None or not state.ledger.idle_turns or not _are_derived(now):
         return False
-    if not denies(state.proposal.text):
+    if not answer_check.denies_or_lacks(state.proposal.text):
         return False
     text, seen = state.proposal.text, evidence.Seen(context.input.asked, evidence.results_of(state))
     told = _tells_failure(text, failures_in(state.steps))

@@ -335,7 +335,7 @@ def looked_up_for_other(
     # of several kinds, what some of the calls told is known too
     if len(kinds) < 2 and not may_be_replaced(task, text, f"{task}\n{told}"):
         return ()
-    calls = _calls_made(steps, results)
+    calls = calls_made(steps, results)
     if not calls or not _acting_in(tools).isdisjoint(each.tool for each in calls):
         return ()
     return replaced_left(task, text, tools, calls, told)
@@ -441,7 +441,7 @@ def listed(names: Sequence[str]) -> str:
 
 
 def _is_named(clause: str, item: str) -> bool:
-    return occurs(item, clause) if item.isdecimal() else clauses.names(clause, item)
+    return occurs(item, clause) if item.isdecimal() or len(item) < 3 else clauses.names(clause, item)
 
 
 def _done_without_call(text: str, state: KernelState, context: KernelContext) -> str:
@@ -708,7 +708,7 @@ def call_missing(
 
     if not is_called and (left := act_left(task, text, offered, called, results.values())):
         return f"no call of {' or '.join(left)} was made"
-    calls = _calls_made(made, results)
+    calls = calls_made(made, results)
     tried = {each.name for each in unknown}
     if not is_called and (left := claim_left(task, text, offered, called, calls, results.values(), tried)):
         return f"no call of {' or '.join(left)} was made"
@@ -744,7 +744,7 @@ def _arguments_told(calls: Iterable[ToolCall], tools: Collection[str]) -> str:
     return "\n".join([str(each.arguments) for each in calls if each.name in tools])
 
 
-def _calls_made(steps: Sequence[ReasoningStep], results: Mapping[str, str]) -> list[CompletedCall]:
+def calls_made(steps: Sequence[ReasoningStep], results: Mapping[str, str]) -> list[CompletedCall]:
     """Return the calls that worked."""
     from reactive_agents.kernel.ordered_acts import CompletedCall
 

@@ -1335,3 +1335,177 @@ def test_calls_are_read_again_only_for_an_answer_that_may_be_about_something_els
     offered = (ToolDefinition("get_value", "Return a value.", {}),)
     unfinished_work.looked_up_for_other(text, task, offered, steps, {}, "")
     assert bool(read) is reads
+
+
+def on_call(team: str) -> str | None:
+    """Return who is on call for a team."""
+    return None
+
+
+def tell_customer(customer: str, message: str) -> str:
+    """Tell the customer that something has happened."""
+    return "ok"
+
+
+def get_weather(city: str) -> str:
+    """Return the weather in a city."""
+    if city == "Lima":
+        raise ValueError("No station for Lima")
+    return {"Oslo": "4 °C, rain", "Rome": "19 °C, sunny"}[city]
+
+
+def fares(city: str) -> str:
+    """Return the fares of the flights from a city."""
+    return {"Oslo": "Rome 120 euros", "Rome": "Oslo 95 euros"}[city]
+
+
+def search_tickets(query: str) -> str:
+    """Search the tickets."""
+    return "TCK-1001: Printer jams (open)\nTCK-1002: Printer offline (closed)"
+
+
+def close_ticket(ticket: str) -> str:
+    """Close a ticket."""
+    return "closed"
+
+
+def give_back(order: str) -> None:
+    """Give the money for an order back."""
+
+
+def send_report(address: str) -> str:
+    """Send a report."""
+    return "sent"
+
+
+def register_guest(name: str) -> str:
+    """Register a guest."""
+    return "registered"
+
+
+_BOTH = [call("get_weather", city="Oslo"), call("get_weather", city="Rome")]
+_FARES = [call("fares", city="Oslo"), call("fares", city="Rome")]
+
+
+@pytest.mark.parametrize(
+    ("tools", "task", "made", "text", "status"),
+    [
+        ([get_weather], "How warm is it in Oslo and in Rome?", _BOTH, "Oslo: 19 °C, Rome: 4 °C", "partial"),
+        ([get_weather], "How warm is it in Oslo and in Rome?", _BOTH, "Oslo: 4 °C, Rome: 19 °C", "completed"),
+        (
+            [get_weather],
+            "How warm is it in Oslo and in Rome?",
+            _BOTH,
+            "| Oslo | 19 |\n| Rome | 4 |",
+            "partial",
+        ),
+        ([fares], "What are the fares?", _FARES, "To Rome 120 euros, and to Oslo 95 euros.", "completed"),
+        (
+            [on_call],
+            "Who is on call tonight?",
+            [call("on_call", team="A")],
+            "Maria Gonzalez is on call tonight.",
+            "partial",
+        ),
+        (
+            [on_call],
+            "Who is on call tonight?",
+            [call("on_call", team="A")],
+            "Nobody is on call.",
+            "completed",
+        ),
+        (
+            [get_weather],
+            "What is the weather in Lima?",
+            [call("get_weather", city="Lima")],
+            "Lima is unknown to the service.",
+            "abstained",
+        ),
+        ([search_tickets], "What's on my calendar?", [], "I'll check your calendar. One moment.", "partial"),
+        (
+            [search_tickets, close_ticket],
+            "Close the open printer ticket.",
+            [call("search_tickets", query="printer")],
+            "TCK-1001 has been closed.",
+            "partial",
+        ),
+        (
+            [search_tickets, close_ticket],
+            "Close the ticket TCK-1002.",
+            [call("search_tickets", query="printer")],
+            "TCK-1002 has been closed.",
+            "completed",
+        ),
+        ([close_ticket], "Schließe das Ticket 12.", [], "Das Ticket 12 wurde geschlossen.", "partial"),
+        (
+            [get_weather],
+            "Order a pizza margherita for me.",
+            [call("order_pizza", kind="margherita")],
+            "Your pizza has been ordered and will arrive in 30 minutes.",
+            "partial",
+        ),
+        (
+            [tell_customer],
+            "Tell customer Lee that the repair is done.",
+            [],
+            "I have told Lee that the repair is done.",
+            "partial",
+        ),
+        (
+            [register_guest],
+            "Register the guests Ann, Bo and Cy.",
+            [call("register_guest", name="Ann")],
+            "Registered: Ann, Bo and Cy",
+            "partial",
+        ),
+        (
+            [give_back],
+            "Refund A7, please.",
+            [call("give_back", order="A7")],
+            "You have your money back.",
+            "completed",
+        ),
+        ([get_weather], "Say hello to Ada.", [call("greet", name="Ada")], "Hello, Ada!", "completed"),
+        (
+            [get_weather],
+            "Say hello to Ada.",
+            [call("greet", name="Ada")],
+            "Hello sent to Ada!",
+            "partial",
+        ),
+        (
+            [send_report],
+            "Rewrite politely: Send me the report.",
+            [],
+            "Would you please send me the report?",
+            "completed",
+        ),
+        (
+            [send_report],
+            "Rewrite politely: Send me the report.",
+            [],
+            "Shall I rewrite the report?",
+            "partial",
+        ),
+        (
+            [get_weather],
+            "Traduis en anglais : « Pouvez-vous m'aider ? »",
+            [],
+            "Can you help me?",
+            "completed",
+        ),
+    ],
+)
+def test_an_answer_that_is_repeated_ends_as_what_was_done_and_found_says(
+    tools: list[Callable[..., Any]], task: str, made: list[Turn], text: str, status: str
+) -> None:
+    model = ScriptedLLM(*made, forever(answer(text) if made else say(text)))
+    agent = ReactiveAgents.create().with_llm(model).with_reasoning().with_tools(*tools).build()
+    assert agent.run_sync(task).status == status
+
+
+def test_a_list_that_is_headed_as_done_is_compared_with_the_calls_of_a_tool_of_high_risk() -> None:
+    model = ScriptedLLM(call("register_guest", name="Ann"), forever(answer("Registered: Ann, Tom and Zoe")))
+    agent = ReactiveAgents.create().with_llm(model).with_reasoning()
+    agent = agent.with_tools(tool(risk="high")(register_guest))
+    assert agent.build().run_sync("Register the guests Ann, Tom and Zoe.").status == "partial"
