@@ -207,56 +207,32 @@ class AgentService:
         """
         name, served = self.agent(principal, agent)
         self._refuse_as_it_ends()
-        user = principal.acts_for(asked.user)
-        durable = is_durable(served)
+        user, durable = principal.acts_for(asked.user), is_durable(served)
         run_id = asked.run_id
         if asked.key is not None:
             run_id = keyed_run_id(principal, user, name, asked.key)
-            known = _of_same_task(self._by_key.get(run_id), asked)
-            if known is not None and (known.last or known.has_ended or not durable):
-                return known
         elif durable and run_id is None:
             run_id = new_run_id()
-        session = None
-        if asked.session is not None:
-            session = await self.session_to_use(served, user, asked.session)
+        known = self._begun_by(asked, run_id)
+        if known is not None and (known.last or known.has_ended or not durable):
+            return known
+        task = await self._new_task(served, user, asked)
         elsewhere = not (here or asked.tools)
+        if self._queue is not None and run_id is not None and elsewhere:
+            queued = queued_run(task, run_id, queue=self._queue, priority=0, due=None)
+            return await self._enqueue(principal, served, queued, is_keyed=asked.key is not None)
         may_have_begun = asked.key is not None and durable and elsewhere
-        try:
-            task = served.new_task(
-                asked.text,
-                session=session,
-                user=user,
-                history=asked.history or None,
-                metadata=asked.metadata or None,
-                tags=asked.tags or None,
-                settings=asked.settings,
-            )
-            task = evolve(task, parts=asked.parts or task.parts)
-            if self._queue is not None and run_id is not None and elsewhere:
-                queued = queued_run(task, run_id, queue=self._queue, priority=0, due=None)
-                async with self.uses.of(principal).queueing:  # so that each one counts those before it
-                    if asked.key is None or await _unless_missing(served.runs.find(run_id)) is None:
-                        await self._refuse_full_queue(principal)
-                    await served.runs.submit(queued)
-                return _without_secrets(await served.runs.find(run_id), served)
-            if may_have_begun and run_id is not None:
-                begun = await _begun_elsewhere(served, run_id, task)
-                if begun is not None:
-                    return begun
-        except AgentError as error:
-            raise _refused(error) from None
-        if asked.key is not None and run_id is not None:
-            known = _of_same_task(self._by_key.get(run_id), asked)
-            if known is not None:  # the same request began it meanwhile
-                return known
+        if may_have_begun and run_id is not None:
+            begun = await _begun_elsewhere(served, run_id, task)
+            if begun is not None:
+                return begun
+        known = self._begun_by(asked, run_id)
+        if known is not None:  # meanwhile
+            return known
         wait_s = _BEGIN_S if may_have_begun else inf
         live = await self._conduct(principal, name, task, run_id, asked, asked.tools, wait_s=wait_s)
         while run_id is not None and not live.last and not live.has_ended:
-            try:
-                begun = await _begun_elsewhere(served, run_id, task)  # as by the recovery of another process
-            except AgentError as error:
-                raise _refused(error) from None
+            begun = await _begun_elsewhere(served, run_id, task)  # as by the recovery of another process
             if begun is not None:
                 return begun
             await live.changed(_BEGIN_S)
@@ -267,6 +243,42 @@ class AgentService:
             self._forget(live)
             raise _refused(AgentError(refusal))
         return live
+
+    def _begun_by(self, asked: RunRequest, run_id: RunId | None) -> LiveRun | None:
+        """Return the run that the same request has begun here, by its idempotency key."""
+        known = None if asked.key is None or run_id is None else self._by_key.get(run_id)
+        return _of_same_task(known, asked)
+
+    async def _new_task(self, served: ReactiveAgent[Any, Any], user: str | None, asked: RunRequest) -> Task:
+        session = None
+        if asked.session is not None:
+            session = await self.session_to_use(served, user, asked.session)
+        try:
+            task = served.new_task(
+                asked.text,
+                session=session,
+                user=user,
+                history=asked.history or None,
+                metadata=asked.metadata or None,
+                tags=asked.tags or None,
+                settings=asked.settings,
+            )
+        except AgentError as error:
+            raise _refused(error) from None
+        return evolve(task, parts=asked.parts or task.parts)
+
+    async def _enqueue(
+        self, principal: Principal, served: ReactiveAgent[Any, Any], queued: RecordedRun, *, is_keyed: bool
+    ) -> RecordedRun:
+        find = partial(served.runs.find, queued.run_id)
+        try:
+            async with self.uses.of(principal).queueing:  # so that each one counts those before it
+                if not is_keyed or await _unless_missing(find()) is None:
+                    await self._refuse_full_queue(principal)
+                await served.runs.submit(queued)
+            return _without_secrets(await find(), served)
+        except AgentError as error:
+            raise _refused(error) from None
 
     async def _refuse_full_queue(self, principal: Principal) -> None:
         """Raise a ``Problem`` if too many runs wait in the queue."""
@@ -319,43 +331,8 @@ class AgentService:
             if asked is not None and asked.key is not None:
                 self._by_key[run_id] = live
         self.started += 1
-
-        async def consume() -> None:
-            try:
-                with live.scope:
-                    async with aclosing(agent.stream(task, **options)) as stream:
-                        async for event in stream:
-                            live.take(event)
-                            if live.last == 1:
-                                self._live[live.run_id] = live
-            except AgentError as error:
-                live.refusal = error
-            except (Exception, SystemExit) as error:  # noqa: BLE001 - nothing waits for the task
-                _log.error("The run %s was cut off.", live.run_id, exc_info=error)
-            finally:
-                live.end(time.monotonic())
-                self._ended_runs.append(live)
-                self.uses.end(principal, "runs")
-                self.ended[live.status] = self.ended.get(live.status, 0) + 1
-
-        async def stop_late() -> None:
-            left_s = principal.limits.run_s
-            while not live.has_ended and left_s > 0:
-                while live.waits_for_person:
-                    await live.changed(3_600.0)
-                since = time.monotonic()
-                with anyio.move_on_after(left_s):
-                    while not (live.has_ended or live.waits_for_person):
-                        await live.changed(3_600.0)
-                left_s -= time.monotonic() - since
-            if not live.has_ended:
-                agent.stop(live.task_id, "The time limit of the key for a run is exceeded.", by=SERVER)
-                with anyio.move_on_after(_STOP_S):
-                    await live.until_ended()
-                self.cancel(live)  # a service hangs, such as a guardrail
-
-        spawn_on_this_loop(consume)
-        spawn_on_this_loop(stop_late)
+        spawn_on_this_loop(partial(self._consume, live, task, options))
+        spawn_on_this_loop(partial(self._stop_late, live))
         while not live.last and not live.has_ended:
             if not await live.changed(wait_s):
                 break
@@ -363,6 +340,43 @@ class AgentService:
             self._forget(live)
             raise _refused(live.refusal)
         return live
+
+    async def _consume(self, live: LiveRun, task: Task, options: Mapping[str, Any]) -> None:
+        """Run a task to its end, and buffer its events."""
+        try:
+            with live.scope:
+                async with aclosing(self.agents[live.agent].stream(task, **options)) as stream:
+                    async for event in stream:
+                        live.take(event)
+                        if live.last == 1:
+                            self._live[live.run_id] = live
+        except AgentError as error:
+            live.refusal = error
+        except (Exception, SystemExit) as error:  # noqa: BLE001 - nothing waits for the task
+            _log.error("The run %s was cut off.", live.run_id, exc_info=error)
+        finally:
+            live.end(time.monotonic())
+            self._ended_runs.append(live)
+            self.uses.end(live.principal, "runs")
+            self.ended[live.status] = self.ended.get(live.status, 0) + 1
+
+    async def _stop_late(self, live: LiveRun) -> None:
+        """Stop a run at the time limit of its key, which people's answers do not count for."""
+        left_s = live.principal.limits.run_s
+        while not live.has_ended and left_s > 0:
+            while live.waits_for_person:
+                await live.changed(3_600.0)
+            since = time.monotonic()
+            with anyio.move_on_after(left_s):
+                while not (live.has_ended or live.waits_for_person):
+                    await live.changed(3_600.0)
+            left_s -= time.monotonic() - since
+        if not live.has_ended:
+            reason = "The time limit of the key for a run is exceeded."
+            self.agents[live.agent].stop(live.task_id, reason, by=SERVER)
+            with anyio.move_on_after(_STOP_S):
+                await live.until_ended()
+            self.cancel(live)  # a service hangs, such as a guardrail
 
     async def deps_of_queued(self, context: RunContext[None]) -> Any:
         """Return the dependencies of a run that no request of this process began."""
@@ -948,10 +962,12 @@ async def _begun_elsewhere(agent: ReactiveAgent[Any, Any], run_id: RunId, task: 
     """Return the run of a task, as it is shown, if it is held elsewhere or has ended.
 
     Raises:
-        AgentError: the record cannot be read.
-        Problem: the run has another task.
+        Problem: the run has another task, or the record cannot be read.
     """
-    found = await _unless_missing(agent.runs.find(run_id))
+    try:
+        found = await _unless_missing(agent.runs.find(run_id))
+    except AgentError as error:
+        raise _refused(error) from None
     if found is None:
         return None
     if task_difference(found.task, evolve(task, parts=found.task.parts)):  # the text has the labels of parts
