@@ -408,9 +408,16 @@ def names(text: str, thing: str, *, plural: bool = False) -> bool:
     least = _SHORTEST_THING if thing.isascii() else FEW_WORDS
     if not least <= len(thing) <= _LONGEST_THING:
         return False
-    ending = "(?:e?[sn])?" if plural else ""
-    found = rf"(?<![A-Za-z0-9]){re.escape(thing)}{ending}(?![A-Za-z0-9])"
-    return re.search(found, text, re.IGNORECASE) is not None
+    return re.search(_mention_of(thing, "(?:e?[sn])?" if plural else ""), text, re.IGNORECASE) is not None
+
+
+def without(text: str, thing: str) -> str:
+    """Return a text without the mentions of a search term."""
+    return re.sub(_mention_of(thing), " ", text, flags=re.IGNORECASE)
+
+
+def _mention_of(thing: str, ending: str = "") -> str:
+    return rf"(?<![A-Za-z0-9]){re.escape(thing)}{ending}(?![A-Za-z0-9])"
 
 
 @lru_cache(maxsize=8)
@@ -432,11 +439,8 @@ def names_particulars(task: str) -> bool:
 
 
 def is_of_now(task: str) -> bool:
-    """Return whether a task asks what nobody knows without a look-up.
-
-    It is about how something is now, or about one's own things, or has a number.
-    """
-    return AS_OF_NOW.search(task) is not None or NUMBER.search(task) is not None or is_of_oneself(task)
+    """Return whether a task is about how something is now, or about one's own things."""
+    return AS_OF_NOW.search(task) is not None or is_of_oneself(task)
 
 
 def is_beside_tools(task: str, tools: Mapping[str, str]) -> bool:

@@ -270,7 +270,7 @@ def swapped(text: str, looked_up: Mapping[str, str]) -> tuple[str, ...]:
     for clause in clauses.clauses_of(without_list_marks(text)):
         for part in [] if denies(clause) else _PART_END.split(plain_numbers(clause)):
             named = [each for each in looked_up if clauses.names(part, each)]
-            rest = re.sub(re.escape(named[0]), " ", part, flags=re.IGNORECASE) if len(named) == 1 else ""
+            rest = clauses.without(part, named[0]) if len(named) == 1 else ""
             numbers = [*map(read_number, NUMBER.findall(rest))]
             if len(numbers) == 1:
                 told.setdefault(named[0], []).append(numbers[0])

@@ -19,7 +19,7 @@ from attrs import evolve
 from returns.result import Success
 
 from reactive_agents.core import errors
-from reactive_agents.core.figures import gives_figures, has_precise_figures, is_common
+from reactive_agents.core.figures import gives_figures, has_precise_figures, is_common, numbers_and_names
 from reactive_agents.core.languages import alternatives, word_set
 from reactive_agents.core.messages import AssistantMessage
 from reactive_agents.core.results import DEADLINE, ReasoningStep
@@ -33,6 +33,7 @@ from reactive_agents.kernel.announcements import (
     asks_what,
     composes,
     denies,
+    says_whether,
 )
 from reactive_agents.kernel.call_parsing.json_extraction import breaks_off
 from reactive_agents.kernel.call_parsing.response_calls import may_hold_calls
@@ -268,6 +269,7 @@ def text_answer(state: KernelState, context: KernelContext) -> Verdict | None:
     texts = min(_texts_in_a_row(state), 1 + state.ledger.told.get(TEXT_ANSWER, 0))
     if judgement == "announcement":
         is_asked = clauses.REQUEST_MARK.search(seen.task) and not asks_about_speaker(seen.task)
+        is_asked = is_asked and not says_whether(text)  # "Yes, I'll keep it to myself"
         is_open = bool(seen.results or is_asked) and answer_check.announces(text, seen)
         goes_on = is_left or lacks_figure or is_open
         if state.ledger.idle_turns and not goes_on:
@@ -305,7 +307,8 @@ def unsupported(state: KernelState, context: KernelContext) -> Verdict | None:
 
     Once, and once more where the answer is a text: delivered with ``final-answer``, it is taken at its word.
     An answer with other figures in place of those is questioned again. One that keeps what it tells although
-    no look-up found anything is partial where the task is about how something is now, or has a number.
+    no look-up found anything is partial where the task is about how something is now, or where a number of
+    the task is what was looked up.
     """
     proposal = state.proposal
     if proposal is None or not proposal.text.strip():
@@ -317,7 +320,8 @@ def unsupported(state: KernelState, context: KernelContext) -> Verdict | None:
         return Stop(UNSUPPORTED, "partial", proposal.text, f"{reason} Missing: the right ones.")
     if exchanged:
         return Redirect(UNSUPPORTED, f"Check the figures of {listed(exchanged)}: they are swapped.")
-    if told and clauses.is_of_now(seen.task) and _found_nothing(proposal.text, seen, state, context):
+    needs_source = told and (clauses.is_of_now(seen.task) or _is_by_number(state, seen.task))
+    if needs_source and _found_nothing(proposal.text, seen, state, context):
         doubt = without_source(proposal.text, state, context)
         return Stop(UNSUPPORTED, "partial", proposal.text, f"{doubt} Missing: a source of the answer.")
     if told >= MOST_UNSUPPORTED:
@@ -359,6 +363,16 @@ def unsupported(state: KernelState, context: KernelContext) -> Verdict | None:
         if not (clauses.is_english(asked) or clauses.asks_figure(asked) or is_of_now):
             return None  # nor can it be seen there what the tools are for
     return Redirect(UNSUPPORTED, objection)
+
+
+def _is_by_number(state: KernelState, task: str) -> bool:
+    """Return whether a number of a task is an argument of a call, such as that of a customer.
+
+    "What is 15 % of 80?" and "Who won in 1998?" can be answered although a search finds nothing.
+    """
+    numbers = {*numbers_and_names(task)} if _DIGIT.search(task) else ()
+    made = calls_made(state.steps, {}) if numbers else ()
+    return any(value in numbers for each in made for given in each.arguments.values() for value in given)
 
 
 def _looked_up(state: KernelState) -> Mapping[str, str]:

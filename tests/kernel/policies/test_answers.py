@@ -1383,7 +1383,25 @@ def register_guest(name: str) -> str:
     return "registered"
 
 
+def get_orders(customer: str) -> list[str]:
+    """Return the orders of a customer."""
+    return []
+
+
+def web_search(query: str) -> list[str]:
+    """Search the web."""
+    return []
+
+
+def get_readings(meter: str) -> str:
+    """Return the reading of a meter, and its floor."""
+    return {"171": "17122 kWh, floor 33", "172": "17233 kWh, floor 22"}[meter]
+
+
 _BOTH = [call("get_weather", city="Oslo"), call("get_weather", city="Rome")]
+_ORDERS = [call("get_orders", customer="C-17")]
+_SEARCHED = [call("web_search", query="it")]
+_METERS = [call("get_readings", meter="171"), call("get_readings", meter="172")]
 _FARES = [call("fares", city="Oslo"), call("fares", city="Rome")]
 
 
@@ -1421,6 +1439,52 @@ _FARES = [call("fares", city="Oslo"), call("fares", city="Rome")]
             "Lima is unknown to the service.",
             "abstained",
         ),
+        ([get_orders], "Which orders does C-17 have?", _ORDERS, "C-17 ordered tea and coffee.", "partial"),
+        (
+            [get_orders],
+            "Which orders does C-17 have?",
+            _ORDERS,
+            "C-17 is without orders so far.",
+            "completed",
+        ),
+        (
+            [get_orders],
+            "Welche Bestellungen hat C-17?",
+            _ORDERS,
+            "Es gibt keinerlei Bestellungen.",
+            "completed",
+        ),
+        ([get_orders], "¿Qué pedidos tiene C-17?", _ORDERS, "Ningún pedido de C-17.", "completed"),
+        (
+            [get_orders],
+            "Quelles sont les commandes de C-17 ?",
+            _ORDERS,
+            "C-17 n'a aucune commande.",
+            "completed",
+        ),
+        ([web_search], "What is 15 % of 80?", _SEARCHED, "15 % of 80 is 12.", "completed"),
+        (
+            [web_search],
+            "Who won the world cup in 1998?",
+            _SEARCHED,
+            "France won, beating Brazil.",
+            "completed",
+        ),
+        (
+            [get_readings],
+            "What do the meters 171 and 172 show?",
+            _METERS,
+            "Meter 171: 17122. Meter 172: 17233.",
+            "completed",
+        ),
+        (
+            [get_readings],
+            "What do the meters 171 and 172 show?",
+            _METERS,
+            "Meter 171: 17233. Meter 172: 17122.",
+            "partial",
+        ),
+        ([web_search], "Can you keep a secret?", [], "Yes, I'll keep it to myself.", "completed"),
         ([search_tickets], "What's on my calendar?", [], "I'll check your calendar. One moment.", "partial"),
         (
             [search_tickets, close_ticket],
