@@ -132,6 +132,9 @@ class PersonaInbox(anyio.AsyncContextManagerMixin):
                 item = await self._next(kind)
                 if item is None:
                     return
+                if kind == "schedule":  # one that cannot be added pauses the others
+                    await self._work(item, places)
+                    continue
                 if kind == "event" and item.attempts > 1:  # it may be the reason why its process ended
                     await self._work_alone(item, places)
                     continue

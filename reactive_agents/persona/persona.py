@@ -362,7 +362,8 @@ class Persona:
             text: the original text of the message; the stored one is without secrets.
         """
         if item.kind == "schedule":
-            await self._come_due(item)
+            if not await self._come_due(item):
+                await anyio.sleep(_POLL_S)  # it is due at once
             return None
         if self._is_given_up(item):
             reason = f"It was interrupted {item.attempts - 1} times, and it is given up."

@@ -9,12 +9,13 @@ import anyio
 import pytest
 from attrs import evolve
 from dependency_injector import providers
+from returns.future import FutureResult
 
 from reactive_agents import AgentError, Personas
 from reactive_agents.agent.persona import PersonaAgent
 from reactive_agents.core.errors import MemoryUnavailable
 from reactive_agents.core.events import ToolCallCompleted
-from reactive_agents.core.personas import EngagementPolicy, EventSchedule, PersonaOutcome
+from reactive_agents.core.personas import DomainEvent, EngagementPolicy, EventSchedule, PersonaOutcome, Room
 from reactive_agents.effects import attempt
 from reactive_agents.persona import PersonaInbox
 from reactive_agents.persona.persona import MOST_REMINDERS
@@ -92,6 +93,28 @@ async def test_an_event_that_could_not_be_stored_is_added_later_under_its_id() -
     bench.store.fails_with = None
     (await attempt(bench.store.release(item, due=item.due))).unwrap()  # as its lease would end
     assert len(await resumed(bench)) == 1
+
+
+async def test_an_inbox_pauses_before_it_adds_an_event_again_that_was_refused(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    bench, refused = bench_with(MORNING), list[str]()
+    assert await resumed(bench) == []
+    bench.clock.advance(timedelta(days=1).total_seconds())
+    add_event = bench.store.add_event
+
+    def refuses(room: Room, event: DomainEvent, **options: Any) -> Any:
+        if len(refused) == 100:  # as if there were no pause
+            return add_event(room, event, **options)
+        refused.append(event.id)
+        return FutureResult.from_failure(MemoryUnavailable("add_event", "refused"))
+
+    monkeypatch.setattr(bench.store, "add_event", refuses)
+    async with PersonaInbox(bench.persona):
+        await anyio.sleep(10)
+        monkeypatch.undo()
+    assert 1 < len(refused) < 100
+    assert len({*refused}) == 1
 
 
 async def test_an_inbox_takes_events_that_come_due_and_ends_without_waiting_for_more() -> None:
