@@ -311,7 +311,8 @@ def claim_left(
         return ()
     if len(task) > _LONGEST_ORDER or size_of(text) >= MANY_WORDS or denies(task):
         return ()
-    if is_work := _rearranges(text, task) or _greets(text):
+    ordered = _orders_in(task)
+    if is_work := _rearranges(text, task) or (not ordered and _greets(text)):
         acting = [each for each in acting if each.name not in tried]
     plain = _TEXT_AFTER.sub(" ", QUOTATION.sub(" ", task))
     orders = [each for each in clauses_of(plain) if _may_order(each, is_looked_up=bool(calls))]
@@ -321,7 +322,7 @@ def claim_left(
         return ()
     reaches = any(map(_REACHES.search, orders))
     claims = reaches and any(_claims(each, act) for each in said for act in _REACHING)
-    ordered, about = _orders_in(task), subjects_in(" ".join(orders))
+    about = subjects_in(" ".join(orders))
     if not (ordered or tried) and _words_in([plain]) - _NO_VERB <= _words_in([text]):
         return ()  # a statement that is repeated: "Thanks, the door is closed"
     shown = "\n".join((*results, *(each.told for each in calls), *map(_described, tools)))

@@ -1538,6 +1538,13 @@ _FARES = [call("fares", city="Oslo"), call("fares", city="Rome")]
             "partial",
         ),
         (
+            [get_weather],
+            "Email a thank-you note to Bo.",
+            [call("send_email", to="Bo")],
+            "Thanks! Your note is on its way to Bo.",
+            "partial",
+        ),
+        (
             [send_report],
             "Rewrite politely: Send me the report.",
             [],
