@@ -278,8 +278,10 @@ def swapped(text: str, looked_up: Mapping[str, str]) -> tuple[str, ...]:
     given = {each: numbers[0] for each, numbers in told.items() if len(numbers) == 1}
     wrong = {each: number for each, number in given.items() if number not in found[each]}
     for each, other in combinations(wrong, 2):
-        is_of_both = clauses.names(looked_up[each], other) or clauses.names(looked_up[other], each)
-        if not is_of_both and wrong[each] in found[other] and wrong[other] in found[each]:
+        is_other_way_round = wrong[each] in found[other] and wrong[other] in found[each]
+        if is_other_way_round and not (
+            clauses.names(looked_up[each], other) or clauses.names(looked_up[other], each)
+        ):
             return each, other
     return ()
 

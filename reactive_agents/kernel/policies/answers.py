@@ -314,7 +314,8 @@ def unsupported(state: KernelState, context: KernelContext) -> Verdict | None:
     if proposal is None or not proposal.text.strip():
         return None
     told, seen = state.ledger.told.get(UNSUPPORTED, 0), evidence.seen_by(state, context)
-    exchanged = evidence.swapped(proposal.text, _looked_up(state)) if len(state.scratchpad) > 1 else ()
+    may_swap = len(state.scratchpad) > 1 and _DIGIT.search(proposal.text)
+    exchanged = evidence.swapped(proposal.text, _looked_up(state)) if may_swap else ()
     if exchanged and told:
         reason = f"The answer gives the figures of {listed(exchanged)} the wrong way round."
         return Stop(UNSUPPORTED, "partial", proposal.text, f"{reason} Missing: the right ones.")
@@ -377,13 +378,12 @@ def _is_by_number(state: KernelState, task: str) -> bool:
 
 def _looked_up(state: KernelState) -> Mapping[str, str]:
     """Return the results of look-ups of one thing each, by the thing."""
-    found: dict[str, str] = {}
+    found: dict[str, list[str]] = {}
     for made in calls_made(state.steps, tool_results(state.scratchpad)):
         values = [value for given in made.arguments.values() for value in given]
         if len(values) == 1:
-            result = made.told.partition("\n")[2]
-            found[values[0]] = f"{found.get(values[0], '')}\n{result}"
-    return found
+            found.setdefault(values[0], []).append(made.told.partition("\n")[2])
+    return {thing: "\n".join(results) for thing, results in found.items()}
 
 
 def _found_nothing(text: str, seen: evidence.Seen, state: KernelState, context: KernelContext) -> bool:
