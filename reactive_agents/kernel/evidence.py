@@ -267,13 +267,14 @@ def swapped(text: str, looked_up: Mapping[str, str]) -> tuple[str, ...]:
     if not 1 < len(looked_up) <= _MOST_FIGURES or not NUMBER.search(text):
         return ()
     told: dict[str, list[float]] = {}
-    for clause in clauses.clauses_of(without_list_marks(text)):
-        for part in [] if denies(clause) else _PART_END.split(plain_numbers(clause)):
-            named = [each for each in looked_up if clauses.names(part, each)]
-            rest = clauses.without(part, named[0]) if len(named) == 1 else ""
-            numbers = [*map(read_number, NUMBER.findall(rest))]
-            if len(numbers) == 1:
-                told.setdefault(named[0], []).append(numbers[0])
+    said = (each for each in clauses.clauses_of(without_list_marks(text)) if NUMBER.search(each))
+    parts = (part for each in said if not denies(each) for part in _PART_END.split(plain_numbers(each)))
+    for part in islice(filter(NUMBER.search, parts), _MOST_FIGURES):
+        named = [each for each in looked_up if clauses.names(part, each)]
+        rest = clauses.without(part, named[0]) if len(named) == 1 else ""
+        numbers = [*map(read_number, NUMBER.findall(rest))]
+        if len(numbers) == 1:
+            told.setdefault(named[0], []).append(numbers[0])
     found = {each: {*map(read_number, NUMBER.findall(plain_numbers(looked_up[each])))} for each in told}
     given = {each: numbers[0] for each, numbers in told.items() if len(numbers) == 1}
     wrong = {each: number for each, number in given.items() if number not in found[each]}
