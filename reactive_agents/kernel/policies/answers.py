@@ -315,12 +315,13 @@ def unsupported(state: KernelState, context: KernelContext) -> Verdict | None:
         return None
     told, seen = state.ledger.told.get(UNSUPPORTED, 0), evidence.seen_by(state, context)
     may_swap = len(state.scratchpad) > 1 and _DIGIT.search(proposal.text)
-    exchanged = evidence.swapped(proposal.text, _looked_up(state)) if may_swap else ()
-    if exchanged and told:
+    looked_up = _looked_up(state) if may_swap else {}
+    if exchanged := evidence.swapped(proposal.text, looked_up):
+        is_kept = told and any(evidence.swapped(each, looked_up) for each in _turn_before(state))
+        if not is_kept and told < MOST_UNSUPPORTED:
+            return Redirect(UNSUPPORTED, f"Check the figures of {listed(exchanged)}: they are swapped.")
         reason = f"The answer gives the figures of {listed(exchanged)} the wrong way round."
         return Stop(UNSUPPORTED, "partial", proposal.text, f"{reason} Missing: the right ones.")
-    if exchanged:
-        return Redirect(UNSUPPORTED, f"Check the figures of {listed(exchanged)}: they are swapped.")
     needs_source = told and (clauses.is_of_now(seen.task) or _is_by_number(state, seen.task))
     if needs_source and _found_nothing(proposal.text, seen, state, context):
         doubt = without_source(proposal.text, state, context)
@@ -447,9 +448,14 @@ def _lacks_figure(text: str, state: KernelState, context: KernelContext) -> bool
 
 def _says_other(figures: tuple[str, ...], state: KernelState) -> bool:
     """Return whether an answer has figures that the model's turn before had not."""
-    turns = [message for message in state.messages if isinstance(message, AssistantMessage)][-2:-1]
-    before = [text for turn in turns for text in (turn.content, *(str(c.arguments) for c in turn.tool_calls))]
+    before = _turn_before(state)
     return bool(before) and not all(any(each in text for text in before) for each in figures)
+
+
+def _turn_before(state: KernelState) -> list[str]:
+    """Return the texts of the model's turn before, and of its calls."""
+    turns = [message for message in state.messages if isinstance(message, AssistantMessage)][-2:-1]
+    return [text for turn in turns for text in (turn.content, *(str(c.arguments) for c in turn.tool_calls))]
 
 
 def _fits_form(text: str, context: KernelContext) -> bool:

@@ -1580,3 +1580,13 @@ def test_a_list_that_is_headed_as_done_is_compared_with_the_calls_of_a_tool_of_h
     agent = ReactiveAgents.create().with_llm(model).with_reasoning()
     agent = agent.with_tools(tool(risk="high")(register_guest))
     assert agent.build().run_sync("Register the guests Ann, Tom and Zoe.").status == "partial"
+
+
+@pytest.mark.parametrize("deliver", [answer, say])
+def test_figures_that_are_swapped_after_another_fault_are_questioned_too(
+    deliver: Callable[[str], Turn],
+) -> None:
+    said = "Oslo has 8311 degrees, Rome 19.", "Oslo has 19 degrees, Rome 4.", "Oslo has 4 degrees, Rome 19."
+    agent = ReactiveAgents.create().with_llm(ScriptedLLM(*_BOTH, *map(deliver, said))).with_reasoning()
+    result = agent.with_tools(get_weather).build().run_sync("How warm is it in Oslo and in Rome?")
+    assert (result.status, result.output) == ("completed", said[-1])
