@@ -1553,6 +1553,20 @@ _FARES = [call("fares", city="Oslo"), call("fares", city="Rome")]
         ),
         (
             [send_report],
+            "Formuliere höflich um: Schick mir den Bericht.",
+            [],
+            "Könntest du mir bitte den Bericht schicken?",
+            "completed",
+        ),
+        (
+            [send_report],
+            "Reescribe con cortesía: Envíame el informe.",
+            [],
+            "¿Podrías enviarme el informe, por favor?",
+            "completed",
+        ),
+        (
+            [send_report],
             "Rewrite politely: Send me the report.",
             [],
             "Shall I rewrite the report?",
