@@ -23,7 +23,12 @@ from reactive_agents.core.conversation import wrong_name
 from reactive_agents.core.events import ApprovalDecided, ExecutionPhaseFailed, TaskFailed
 from reactive_agents.core.governance import GuardrailReport, GuardrailStage, SpendingRecord
 from reactive_agents.core.ids import AgentId, CallId, RunId, SessionId, TaskId
-from reactive_agents.core.persona_events import PersonaEvent, PersonaStage, PersonaStageFailed
+from reactive_agents.core.persona_events import (
+    PersonaEvent,
+    PersonaStage,
+    PersonaStageFailed,
+    PersonaStepEnded,
+)
 from reactive_agents.core.persona_queue import Utterance, WorkItem
 from reactive_agents.core.plans import PlanStep
 from reactive_agents.core.results import ReasoningStep
@@ -457,10 +462,19 @@ async def execute_step(plan: personas.PersonaPlan, step: PlanStep, cycle: Cycle)
         recorded = await _recorded_run(run_id, record, cycle)
     is_last, room = prompts.is_last_step(plan, step), plan.room
     learnings = await _followed(plan, cycle) if is_last else ()
+    again = any(each.status == "failed" for each in plan.plan.steps)
+    failures = [each for each in await ended_steps(plan, cycle) if not each.success] if again else []
     task = Task(
         TaskId(services.ids.new()),
         engine.settings.agent_id,
-        prompts.step_content(plan, step, thoughts=cycle.thoughts, learnings=learnings, now=cycle.local_time),
+        prompts.step_content(
+            plan,
+            step,
+            failures=failures,
+            thoughts=cycle.thoughts,
+            learnings=learnings,
+            now=cycle.local_time,
+        ),
         services.clock.now(),
         type=plan.domain,
         user=known_user(plan.event),
@@ -521,6 +535,13 @@ async def execute_step(plan: personas.PersonaPlan, step: PlanStep, cycle: Cycle)
         cost_usd=cost_usd,
         calls=calls_of(steps, decided),
     )
+
+
+async def ended_steps(plan: personas.PersonaPlan, cycle: Cycle) -> tuple[personas.StepOutcome, ...]:
+    """Return the outcomes of the steps of a plan that have ended, in order, from its journal."""
+    journal = await cycle.attempt_or("recall", cycle.services.store.journal(plan.task.id), ())
+    ended = (each for each in journal if isinstance(each, PersonaStepEnded) and each.plan_id == plan.id)
+    return tuple(each.outcome for each in ended)
 
 
 async def cancel_steps(plan: personas.PersonaPlan, cycle: Cycle) -> None:

@@ -44,7 +44,7 @@ Do not plan what other steps of the larger plan do."""
 REPLANNING = """\
 A plan failed in a way for which it has no contingency. Find the cause: which assumption was false? Then \
 make a plan for the remaining work that avoids this error in another way; reduce the goal where necessary. \
-Completed steps are not repeated, and their results stay available."""
+Completed steps are not repeated, and their results stay available; nor is what the failed step has done."""
 
 EVALUATING = """\
 Evaluate the outcome honestly; undeserved praise helps no one. Go through the success criteria one by one \
@@ -157,8 +157,6 @@ def replanning_content(
     steps = plan.plan.steps
     done = [step for step in steps if step.status == "completed"]
     failed = next(step for step in steps if step.id == outcome.step_id)
-    error = outcome.error.message if outcome.error is not None else ""
-    problem = "\n".join(part for part in (error, outcome.detail, outcome.output) if part)
     return "\n\n".join(
         (
             f"The task:\n{fence('task', _shortened(plan.task.description))}",
@@ -166,7 +164,8 @@ def replanning_content(
             f"{len(done)} of {len(steps)} steps were completed. Their results:",
             *(_result(step) for step in done),
             f"It failed at this step:\n{fence('step', _shortened(failed.instruction))}",
-            f"The error:\n{fence('error', preview(problem, None, RESULT_CHARACTERS))}",
+            f"The error:\n{fence('error', _problem(outcome))}",
+            *_called(outcome.calls),
             f"Tools available to the steps: {', '.join(tools) or 'none'}",
         )
     )
@@ -183,11 +182,6 @@ def evaluation_content(
         for step in steps
     )
     completed = sum(step.status == "completed" for step in steps)
-    states = {None: "no result", True: "worked", False: "failed"}
-    called = "\n".join(
-        f"- {each.tool} {each.arguments} [{states[each.success]}] {each.result}"
-        for each in calls[-MOST_CALLS:]
-    )
     return "\n\n".join(
         (
             f"The task:\n{fence('task', _shortened(plan.task.description))}",
@@ -196,7 +190,7 @@ def evaluation_content(
             f"The plan ended as {plan.plan.status}: {completed} of {len(steps)} steps completed, "
             f"replanned {plan.attempts} times.",
             f"The steps:\n{fence('steps', lines)}",
-            *([f"The tool calls, with their results:\n{fence('calls', called)}"] if calls else []),
+            *_called(calls),
             f"The result:\n{fence('result', preview(answer or 'none', None, RESULT_CHARACTERS))}",
             f"The success criteria:\n{fence('criteria', criteria)}",
         )
@@ -212,6 +206,7 @@ def step_content(
     plan: personas.PersonaPlan,
     step: PlanStep,
     *,
+    failures: Sequence[personas.StepOutcome] = (),
     thoughts: Sequence[personas.Thought] = (),
     learnings: Sequence[personas.LearningEntry] = (),
     now: str = "",
@@ -219,6 +214,7 @@ def step_content(
     """Return the task of the run for a step: its instruction, and context as data.
 
     Args:
+        failures: steps of the plan that failed; what they did, or may have done, is not done again.
         thoughts: notes on the room.
         learnings: the patterns that the plan follows.
         now: the time; empty if nothing depends on it.
@@ -238,6 +234,7 @@ def step_content(
             f"The event:\n{_event(plan.event)}",
             *_reuse(plan),
             *(_result(each) for each in earlier),
+            *(part for each in failures for part in _failed(each)),
             *known,
             *(["This is the last step: the answer is sent unchanged."] if is_last else []),
         )
@@ -273,3 +270,26 @@ def _shortened(text: str) -> str:
 def _result(step: PlanStep) -> str:
     shown = preview(step.result or "", None, RESULT_CHARACTERS)
     return f"The result of step {step.id} ({step.title}):\n{fence('result', shown)}"
+
+
+def _failed(outcome: personas.StepOutcome) -> list[str]:
+    problem = fence("error", _problem(outcome))
+    return [
+        f"Step {outcome.step_id} failed. What it did may have taken effect; do not do it again:\n{problem}",
+        *_called(outcome.calls),
+    ]
+
+
+def _problem(outcome: personas.StepOutcome) -> str:
+    error = outcome.error.message if outcome.error is not None else ""
+    problem = "\n".join(part for part in (error, outcome.detail, outcome.output) if part)
+    return preview(problem, None, RESULT_CHARACTERS)
+
+
+def _called(calls: Sequence[personas.StepCall]) -> list[str]:
+    states = {None: "no result", True: "worked", False: "failed"}
+    called = "\n".join(
+        f"- {each.tool} {each.arguments} [{states[each.success]}] {each.result}"
+        for each in calls[-MOST_CALLS:]
+    )
+    return [f"The tool calls, with their results:\n{fence('calls', called)}"] if calls else []

@@ -17,10 +17,16 @@ from reactive_agents.core.ids import LearningId
 from reactive_agents.core.persona_events import (
     PersonaLearningChanged,
     PersonaOutcomeEvaluated,
-    PersonaStepEnded,
 )
 from reactive_agents.effects import attempt, effect
-from reactive_agents.persona.cycle import MOST_HEARD, Cycle, OvertakenError, PersonaServices, add_thought
+from reactive_agents.persona.cycle import (
+    MOST_HEARD,
+    Cycle,
+    OvertakenError,
+    PersonaServices,
+    add_thought,
+    ended_steps,
+)
 from reactive_agents.persona.generality import RoomWords, general_form, is_general, room_words
 from reactive_agents.persona.learnings import (
     LearningUpdate,
@@ -79,10 +85,8 @@ async def evaluate_outcome(
 
 
 async def _calls_of(plan: personas.PersonaPlan, cycle: Cycle) -> tuple[personas.StepCall, ...]:
-    """Return the tool calls of a plan's steps, in order, from its journal."""
-    journal = await cycle.attempt_or("recall", cycle.services.store.journal(plan.task.id), ())
-    ended = (each for each in journal if isinstance(each, PersonaStepEnded) and each.plan_id == plan.id)
-    return tuple(call for each in ended for call in each.outcome.calls)
+    """Return the tool calls of a plan's steps, in order."""
+    return tuple(call for each in await ended_steps(plan, cycle) for call in each.calls)
 
 
 def _by_evidence(

@@ -221,6 +221,27 @@ async def test_an_unforeseen_failure_is_planned_anew_and_completed_steps_stay() 
     )
 
 
+async def test_the_steps_after_a_failed_one_know_what_it_did() -> None:
+    """Otherwise they would do it again: here the model has no new plan, so the whole task is tried."""
+    task = "Respond to the message: What is React?"
+    llm = ScriptedLLM(
+        planned("Order it."),
+        call("order", number=7, when="Order it."),
+        fail(LIMITED, when="Order it."),
+        *[say("I cannot plan.", when=REPLANNING)] * 3,
+        call("final-answer", answer="React is a library.", when=f"{task}\n\nThis is one step"),
+        assessed(),
+    )
+    bench = persona_bench(llm, tools=FakeTools({"order": "ordered under O-1"}))
+    outcome = await bench.process()
+    assert outcome.status == "completed", outcome.reason
+    for prompt in (prompts(llm, REPLANNING)[0], prompts(llm, f"{task}\n\nThis is one step")[0]):
+        assert '- order {"tool": "order", "arguments": {"number": 7}} [worked]' in prompt
+        assert "ordered under O-1" in prompt
+        assert "Too many requests." in prompt
+    assert "Step s1 failed. What it did may have taken effect; do not do it again:" in prompt
+
+
 async def test_a_task_that_cannot_be_done_is_no_failure() -> None:
     why = "There is no price list for that year."
     gives_up = call("final-answer", could_not=why)
