@@ -294,13 +294,14 @@ class RecordedRunPlayer:
     model = "recorded/run"
 
     def __init__(self, path: str | Path) -> None:
-        text = Path(path).read_text(encoding="utf-8")
         self.requests: list[ModelRequest] = []
         self._answers: dict[str, list[Result[ModelResponse, errors.LLMErrors]]] = {}
         self._results: dict[str, list[tuple[Json, Result[ToolResult, errors.ToolErrors]]]] = {}
         try:
-            document = json.loads(text)
+            document = json.loads(Path(path).read_text(encoding="utf-8"))
             self.task: str = document["task"]
+            if not isinstance(self.task, str):
+                raise TypeError(f"'task': got {self.task!r:.100}, expected a text")
             intents = {each["key"]: each for each in document["entries"] if each["kind"] == "intent"}
             for entry in document["entries"]:
                 if entry["kind"] == "model":
@@ -310,8 +311,10 @@ class RecordedRunPlayer:
                     made = intents.get(entry["key"].removesuffix("="), {})
                     result = _outcome(entry, "result", ToolResult, errors.ToolErrors)
                     self._results.setdefault(entry["tool"], []).append((made.get("arguments"), result))
-        except (LookupError, TypeError, ValueError) as error:
-            raise ValueError(f"{path} is not a recording of a run: {error!r}") from None
+                elif entry["kind"] != "intent":
+                    raise ValueError(f"'kind': got {entry['kind']!r:.100}, expected model, intent or result")
+        except (AttributeError, LookupError, RecursionError, TypeError, ValueError) as error:
+            raise ValueError(f"{path} is not a recording of a run: {type(error).__name__}: {error}") from None
 
     @effect
     async def complete(self, request: ModelRequest) -> Result[ModelResponse, errors.LLMErrors]:

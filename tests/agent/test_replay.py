@@ -798,6 +798,10 @@ async def test_a_text_that_no_file_can_hold_as_it_is_is_exported(tmp_path: Path)
         ('"task"', '"tusk"', "'task'"),
         ('"tool_calls"', '"tool_cals"', "m1: .*tool_cals"),
         ('"entries": [', '"entries": 3, "others": [', "not iterable"),
+        ('"task": "', '"task": 5, "other": "', "'task': got 5, expected a text"),
+        ('"kind": "model"', '"kind": "thought"', "'kind': got 'thought', expected model"),
+        ('"key": "t1="', '"key": 5', "removesuffix"),
+        ("{", "[" * 100_000, "recursion"),
         ("{", "", "Extra data"),
     ],
 )
@@ -809,6 +813,12 @@ async def test_a_recording_that_was_edited_wrongly_is_refused_with_the_place(
     text = (tmp_path / "run.json").read_text()
     (tmp_path / "run.json").write_text(text.replace(before, after, 1))
     with pytest.raises(ValueError, match=f"run.json is not a recording of a run: .*{problem}"):
+        RecordedRunPlayer(tmp_path / "run.json")
+
+
+def test_a_file_that_is_no_text_is_refused_with_its_name(tmp_path: Path) -> None:
+    (tmp_path / "run.json").write_bytes(b"\xff\xfe\x00")
+    with pytest.raises(ValueError, match=r"run.json is not a recording of a run: .*can.t decode byte"):
         RecordedRunPlayer(tmp_path / "run.json")
 
 
