@@ -79,6 +79,8 @@ def messages_from_openai(data: Iterable[Mapping[str, Any]]) -> Result[tuple[Mess
     """
     names: dict[str, str] = {}
     messages: list[Message] = []
+    if isinstance(data, str | bytes | Mapping):  # which are iterable too
+        return Failure(DecodeError("conversation", problems_of(WrongValue(data, "a list of messages"))))
     try:
         for index, each in enumerate(data):
             messages.append(_read(_plain(each), f"[{index}]", names))

@@ -161,3 +161,10 @@ def test_only_users_and_tools_give_content() -> None:
     image = {"type": "image_url", "image_url": {"url": "https://a.example/cat.png"}}
     for role in ("system", "assistant"):
         assert isinstance(messages_from_openai([{"role": role, "content": [image]}]), Failure)
+
+
+@pytest.mark.parametrize("data", [{}, {"messages": []}, "", "[]", b"", None, 5])
+def test_what_is_no_list_is_no_empty_conversation(data: Any) -> None:
+    (found,) = messages_from_openai(data).failure().problems
+    assert found.path == "$"
+    assert "expected a list of messages" in found.problem
