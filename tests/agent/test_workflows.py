@@ -13,7 +13,7 @@ from typing import Any, cast
 
 import anyio
 import pytest
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, RootModel, computed_field
 
 from reactive_agents import (
     AgentError,
@@ -289,10 +289,25 @@ async def test_sets_in_pydantic_models_are_arguments_in_one_order() -> None:
         model_config = ConfigDict(frozen=True)
         seats: frozenset[int]
 
+    class Guests(RootModel[set[int]]):
+        pass
+
+    @dataclass
+    class Desk:
+        open: set[int]
+
     class Booking(BaseModel):
+        model_config = ConfigDict(extra="allow")
         seats: set[int] = Field(alias="places")
         parts: set[Part] = set()
         rows: dict[str, list[set[int]]] = {}
+        guests: Guests = Guests(set())
+        desk: Desk = Desk(set())
+
+        @computed_field(alias="free")
+        @property
+        def left(self) -> set[int]:
+            return self.seats
 
     told: list[Any] = []
 
@@ -306,13 +321,17 @@ async def test_sets_in_pydantic_models_are_arguments_in_one_order() -> None:
         for first, second in ((0, 8), (8, 0)):  # sets of small numbers keep the order of what collides
             seats = {first, second}
             parts = {Part(seats=frozenset(each)) for each in ((first, second), (9, 1))}
-            booking = Booking(places=seats, parts=parts, rows={"x": [seats]})
+            others = {"guests": Guests(seats), "desk": Desk(seats), "note": seats}
+            booking = Booking.model_validate(
+                {"places": seats, "parts": parts, "rows": {"x": [seats]}, **others}
+            )
             await run.call("book", booking=booking)
         return "Done."
 
     await ReactiveAgents.create().with_tools(book).with_workflow(booked).build().run("book")
     parts = [{"seats": [0, 8]}, {"seats": [1, 9]}]
-    assert told == [{"places": [0, 8], "parts": parts, "rows": {"x": [[0, 8]]}}] * 2
+    others = {"guests": [0, 8], "desk": {"open": [0, 8]}, "free": [0, 8], "note": [0, 8]}
+    assert told == [{"places": [0, 8], "parts": parts, "rows": {"x": [[0, 8]]}, **others}] * 2
 
 
 async def test_what_does_not_have_the_output_type_is_not_converted_by_the_model() -> None:

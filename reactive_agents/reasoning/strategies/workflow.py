@@ -419,16 +419,20 @@ def _with_ordered_sets(value: Any, data: Any) -> Any:
     if isinstance(value, Set | list | tuple) and isinstance(data, list) and len(value) == len(data):
         items = list(map(_with_ordered_sets, value, data))
         return in_one_order(items) if isinstance(value, Set) else items
+    kind: Any = type(value)
+    if getattr(kind, "__pydantic_root_model__", False):
+        return _with_ordered_sets(value.root, data)
     if not isinstance(data, dict):
         return data
     if isinstance(value, Mapping) and len(value) == len(data):
         return dict(zip(data, map(_with_ordered_sets, value.values(), data.values()), strict=True))
-    shown = {
-        each.serialization_alias or name: name
-        for name, each in getattr(type(value), "model_fields", {}).items()
+    shown: dict[str, str] = {
+        each.serialization_alias or name: name for name, each in getattr(kind, "model_fields", {}).items()
     }
+    computed = getattr(kind, "model_computed_fields", {})
+    shown |= {each.alias or name: name for name, each in computed.items()}
     return {
-        name: _with_ordered_sets(getattr(value, shown[name]), part) if name in shown else part
+        name: _with_ordered_sets(getattr(value, shown.get(name, name), part), part)
         for name, part in data.items()
     }
 
