@@ -567,6 +567,8 @@ class Runs(Generic[R]):
 
     async def delete(self, run_id: str) -> None:
         """Delete a run with its record and what it stores of content, in whatever state."""
+        if await attempt(self._record.find(RunId(run_id))) == Success(None):  # its content stays, then
+            raise AgentError(errors.RunRefused(run_id, "is not in the record"))
         content: Any = self.engine.ports.content_store().value_or(None)
         if hasattr(content, "delete"):
             doomed = [RunId(run_id)]

@@ -636,6 +636,19 @@ async def test_the_content_of_an_interrupted_run_is_deleted_with_it(tmp_path: Pa
             await agent.runs.delete("r-1")
 
 
+async def test_the_content_of_a_run_that_is_in_no_record_is_not_deleted(tmp_path: Path) -> None:
+    llm, built = scripted(say("A cat."), say("It is."))
+    async with built.with_sessions(tmp_path / "s.db").build() as plain:
+        await plain.run(["Like this:", CAT], run_id="r-1", user="ada")
+    async with built.with_sessions(tmp_path / "s.db").with_durability(tmp_path / "runs.db").build() as agent:
+        with pytest.raises(AgentError, match="is not in the record"):
+            await agent.runs.delete("r-1")
+        await agent.run(
+            ["Again:", stored_part(CAT, contents.PNG, media_type="image/png", tokens=1_600)], user="ada"
+        )
+    assert [part.data for part in parts_of(llm.requests[-1])] == [contents.PNG]
+
+
 async def test_a_handover_gives_the_content_of_the_conversation_once() -> None:
     seer_model, seer = scripted(say("A cat."))
     _, base = scripted(call("transfer-to-seer"))
