@@ -345,7 +345,10 @@ def word_similarity(one: str, other: str) -> float:
 _QUOTED_FOLDERS = re.compile(
     r"""(['"])(?:[A-Za-z]:|~)?[/\\](?:(?:(?!\1).){0,4000}[/\\])?(?=(?:(?!\1)[^/\\]){1,300}\1)"""
 )
-_FOLDERS = re.compile(r"""(?<![^\s('"=])(?:[A-Za-z]:|~)?[/\\](?:[^\s'"/\\]{1,300}[/\\])+""")
+_FOLDERS = re.compile(
+    r"""(?:(?<![^\s('"=[{<`,;|‘“])|(?<=://)|(?<=:)(?!//))(?:[A-Za-z]:|~)?"""
+    r"""[/\\]{1,2}(?:[^\s'"/\\]{1,300}[/\\])+"""
+)
 
 
 def without_folders(text: str) -> str:
@@ -355,5 +358,9 @@ def without_folders(text: str) -> str:
     "The runs file 'runs.db' is damaged, see https://sqlite.org/faq.html."
     >>> without_folders("No such file: /srv/agents/notes.txt, and/or notes/old.txt")
     'No such file: notes.txt, and/or notes/old.txt'
+    >>> without_folders("error:/srv/a.db, [/srv/b.db], `/srv/c.db`, file:///srv/d.db and https://sqlite.org/a/b")
+    'error:a.db, [b.db], `c.db`, file://d.db and https://sqlite.org/a/b'
+    >>> without_folders(r"\\\\server\\agents\\a.txt is not in '/srv/agents'.")
+    "a.txt is not in 'agents'."
     """
     return _FOLDERS.sub("", _QUOTED_FOLDERS.sub(r"\1", text))
