@@ -304,7 +304,7 @@ async def test_sets_in_pydantic_models_are_arguments_in_one_order() -> None:
         guests: Guests = Guests(set())
         desk: Desk = Desk(set())
 
-        @computed_field(alias="free")
+        @computed_field(alias="free")  # type: ignore[prop-decorator]
         @property
         def left(self) -> set[int]:
             return self.seats

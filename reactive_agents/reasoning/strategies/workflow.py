@@ -416,12 +416,12 @@ def _with_ordered_sets(value: Any, data: Any) -> Any:
 
     What a serializer of the user's made of another length or kind stays as it is.
     """
-    if isinstance(value, Set | list | tuple) and isinstance(data, list) and len(value) == len(data):
-        items = list(map(_with_ordered_sets, value, data))
-        return in_one_order(items) if isinstance(value, Set) else items
     kind: Any = type(value)
     if getattr(kind, "__pydantic_root_model__", False):
         return _with_ordered_sets(value.root, data)
+    if isinstance(value, Set | list | tuple) and isinstance(data, list) and len(value) == len(data):
+        items = list(map(_with_ordered_sets, value, data))
+        return in_one_order(items) if isinstance(value, Set) else items
     if not isinstance(data, dict):
         return data
     if isinstance(value, Mapping) and len(value) == len(data):
@@ -432,7 +432,7 @@ def _with_ordered_sets(value: Any, data: Any) -> Any:
     computed = getattr(kind, "model_computed_fields", {})
     shown |= {each.alias or name: name for name, each in computed.items()}
     return {
-        name: _with_ordered_sets(getattr(value, shown.get(name, name), part), part)
+        name: _with_ordered_sets(getattr(value, str(shown.get(name, name)), part), part)
         for name, part in data.items()
     }
 
