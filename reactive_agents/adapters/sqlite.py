@@ -111,6 +111,7 @@ _REPLACEABLE = (
     sqlite3.SQLITE_CANTOPEN,
     sqlite3.SQLITE_READONLY,
 )
+_CUT_OFF = "has a write that was cut off, and has to be opened once by someone who may write to it"
 _SENTENCES = {
     sqlite3.SQLITE_BUSY: "is locked by another process",
     sqlite3.SQLITE_LOCKED: "is locked by another process",
@@ -840,7 +841,7 @@ def sentence_of(error: Exception, path: DatabasePath, store: Store) -> str:
     if code in (sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_IOERR):
         known = _what_is_at(path) or known
     elif getattr(error, "sqlite_errorcode", 0) == sqlite3.SQLITE_READONLY_ROLLBACK:
-        known = "has a write that was cut off, and has to be opened once by someone who may write to it"
+        known = _CUT_OFF
     said = str(error).rstrip(".") or type(error).__name__
     return f"{named} {known or f'cannot be used: {said}'}."
 
@@ -866,7 +867,8 @@ def _what_is_at(path: DatabasePath) -> str:
             return "cannot be opened for writing: its file system is read-only"
         if system.f_blocks and not system.f_bavail:  # SQLite cannot even make its log
             return _SENTENCES[sqlite3.SQLITE_FULL]
-    return ""
+    log = f"{os.path.realpath(place)}-wal"
+    return _CUT_OFF if os.path.exists(log) and not os.access(folder, os.W_OK) else ""
 
 
 def failure_of(service: str) -> Callable[[str, str], ServiceFailed]:

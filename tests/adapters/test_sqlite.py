@@ -993,6 +993,18 @@ def test_what_is_missing_or_may_not_be_read_is_said_to_be_on_a_full_disk_too(
     assert denied.endswith("may not be accessed.")
 
 
+def test_a_log_whose_index_is_missing_is_said_to_need_someone_who_may_write(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    for name in ("notes.db", "notes.db-wal"):
+        (tmp_path / name).touch()
+    failed = sqlite3.OperationalError("unable to open database file")
+    failed.sqlite_errorcode = sqlite3.SQLITE_CANTOPEN
+    monkeypatch.setattr(os, "access", lambda _, kind: kind == os.R_OK)
+    told = sqlite.sentence_of(failed, tmp_path / "notes.db", NOTES)
+    assert told.endswith("has to be opened once by someone who may write to it.")
+
+
 async def test_a_log_that_vanishes_while_a_file_is_opened_does_not_make_it_immutable(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
