@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import string
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from unittest.mock import patch
 
 import regex
@@ -18,9 +18,11 @@ cuts = st.lists(st.integers(0, 400), max_size=30)
 plain = st.text(string.ascii_letters + " .,\n", max_size=60) | st.sampled_from(STARTS)
 
 
-def streamed(redactor: Redactor, text: str, places: list[int]) -> str:
-    """The text through a stream that cuts it at the places, and each piece through the redactor once more."""
+def streamed(redactor: Redactor, text: str, places: list[int], learned: Iterable[str] = ()) -> str:
+    """The text through a stream that cuts it at the places; what is learned is so after the stream began."""
     stream = StreamRedactor(redactor)
+    stream.feed("")
+    redactor.learn(learned)
     ends = sorted({min(place, len(text)) for place in places} | {len(text)})
     given_out = [stream.feed(text[start:end]) for start, end in zip([0, *ends], ends, strict=False)]
     return "".join((*given_out, stream.finish()))
@@ -40,6 +42,14 @@ def test_no_known_value_gets_through_in_pieces(
     redactor = Redactor(secrets=[secret])
     whole = before + secret + after
     assert secret not in streamed(redactor, whole, places).replace("[redacted:known]", "\0")
+
+
+@given(before=surroundings, secret=secrets, after=surroundings, places=cuts)
+def test_a_value_that_is_learned_within_a_stream_does_not_get_through_in_pieces(
+    before: str, secret: str, after: str, places: list[int]
+) -> None:
+    shown = streamed(Redactor(), before + secret + after, places, [secret])
+    assert secret not in shown.replace("[redacted:known]", "\0")
 
 
 @given(parts=st.lists(plain | keys, max_size=6), places=cuts)

@@ -428,6 +428,8 @@ class StreamRedactor:
 
     def __init__(self, redactor: Redactor) -> None:
         self._redactor = redactor
+        self._patterns: tuple[SecretPattern, ...] = ()
+        self._looks: tuple[Any | None, ...] = ()
         self._held: list[str] = []
         self._size = 0
         self._searched = 0
@@ -469,8 +471,11 @@ class StreamRedactor:
     def _matches(self, text: str) -> Iterator[tuple[int, int, bool]]:
         """Return matches and possible matches, and whether more text may change them."""
         closed = max((match.start() for match in _CLOSED.finditer(text)), default=-1)
-        for pattern in self._redactor.patterns:
-            look = _for_chunks(pattern.pattern.pattern, pattern.pattern.flags & _FLAGS)
+        patterns = self._redactor.patterns
+        if patterns is not self._patterns:  # something was learned meanwhile
+            looks = [_for_chunks(each.pattern.pattern, each.pattern.flags & _FLAGS) for each in patterns]
+            self._patterns, self._looks = patterns, tuple(looks)
+        for look in self._looks:
             if look is None:
                 yield 0, len(text), True
                 continue
