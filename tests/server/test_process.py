@@ -8,7 +8,7 @@ import signal
 import socket
 import subprocess
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 from typing import Any
 
@@ -16,9 +16,12 @@ import anyio
 import httpx
 import pytest
 from attrs import define, field
+from sse_starlette.sse import AppStatus
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from reactive_agents import ReactiveAgents, tool
 from reactive_agents.server import create_app
+from reactive_agents.server import process as process_module
 from reactive_agents.server.process import DrainingServer, TimedProtocol, bound_socket
 from reactive_agents.testing import ScriptedLLM, answer, call
 from tests.support.servers import events_of
@@ -49,7 +52,9 @@ class Process:
 
 
 @asynccontextmanager
-async def process(**options: Any) -> AsyncIterator[Process]:
+async def process(
+    around: Callable[[ASGIApp], ASGIApp] = lambda app: app, **options: Any
+) -> AsyncIterator[Process]:
     go = anyio.Event()
 
     @tool
@@ -63,7 +68,7 @@ async def process(**options: Any) -> AsyncIterator[Process]:
         ReactiveAgents.create().with_llm(model).with_reasoning().with_tools(wait).build(), drain_s=0
     )
     with bound_socket("127.0.0.1", 0) as listening:
-        server = DrainingServer(app, service=app.state.service, **options)
+        server = DrainingServer(around(app), service=app.state.service, **options)
         ended = asyncio.create_task(server.serve([listening]))
         await until(lambda: server.started)
         address = f"http://127.0.0.1:{listening.getsockname()[1]}"
@@ -89,6 +94,32 @@ async def test_runs_under_way_end_before_the_server_does() -> None:
         await found.ended
     assert events_of(text)[-1]["event"] == "run"
     assert '"output":"Done."' in events_of(text)[-1]["data"]
+
+
+async def test_what_a_run_returned_is_sent_before_endless_streams_are_ended(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(process_module, "_LAST_TEXTS_S", 60.0)
+    were_ended: list[bool] = []
+
+    def slow(app: ASGIApp) -> ASGIApp:
+        async def answer(scope: Scope, receive: Receive, send: Send) -> None:
+            await app(scope, receive, send)
+            if scope.get("path", "").endswith("/events"):
+                await anyio.sleep(0.05)  # what is left of it is sent
+                were_ended.append(AppStatus.should_exit)
+
+        return answer
+
+    async with process(slow) as found:
+        run = (await found.client.post("/v1/runs", json={"task": "Wait."})).json()["run_id"]
+        async with found.client.stream("GET", f"/v1/runs/{run}/events") as stream:
+            found.signal()
+            await until(lambda: found.app.state.service.is_draining)
+            found.go.set()
+            await stream.aread()
+        await found.ended
+    assert were_ended == [False]
 
 
 @pytest.mark.parametrize("how", ["the time is over", "a second signal"])
