@@ -2,7 +2,8 @@
 
 A key is its id followed by 256 random bits, so its SHA-256 cannot be brute-forced and needs no salt: the file
 contains only the digest. It is read again when it has changed, so a revoked key is refused at the next
-request. If the file cannot be read, all keys are refused; a key in it that cannot be read stays as it was.
+request. If the file cannot be read, all keys are refused; a key in it that cannot be read stays as it was,
+unless it says that it is revoked.
 """
 
 from __future__ import annotations
@@ -259,22 +260,23 @@ class ApiKeys:
     def _read(self) -> dict[str, StoredKey]:
         keys, problems = self._read_each()
         if problems:
-            raise ValueError(next(iter(problems.values())))
+            raise ValueError(next(iter(problems.values()))[0])
         return keys
 
-    def _read_each(self) -> tuple[dict[str, StoredKey], dict[str, str]]:
-        """Return the keys by their ids, and why others cannot be read."""
+    def _read_each(self) -> tuple[dict[str, StoredKey], dict[str, tuple[str, bool]]]:
+        """Return the keys by their ids; why others cannot be read, and whether they are revoked."""
         read = from_json(self._path.read_text(encoding="utf-8"), _UnreadKeys)
         if isinstance(read, Failure):
             raise ValueError(f"{self._path} is not a key file: {read.failure().message}")
-        keys, problems = dict[str, StoredKey](), dict[str, str]()
+        keys, problems = dict[str, StoredKey](), dict[str, tuple[str, bool]]()
         for number, each in enumerate(read.unwrap().keys):
             key_id = str(each.get("id", f"number {number}"))
             key = decode(each, StoredKey)
             if isinstance(key, Success):
                 keys[key_id] = key.unwrap()
             else:
-                problems[key_id] = f"{self._path}: the key {key_id!r} is wrong: {key.failure().message}"
+                problem = f"{self._path}: the key {key_id!r} is wrong: {key.failure().message}"
+                problems[key_id] = problem, each.get("revoked_at") is not None
         return keys, problems
 
     # --- requests -------------------------------------------------------------------------------------------
@@ -307,11 +309,9 @@ class ApiKeys:
             seen = (found.st_mtime_ns, found.st_size, found.st_ino)
             if seen != self._seen:
                 keys, problems = self._read_each()
-                for key_id, problem in problems.items():
-                    known = self._keys.get(key_id)
-                    _log.warning(
-                        "%s %s", problem, "It is unknown." if known is None else "It stays as it was."
-                    )
+                for key_id, (problem, is_revoked) in problems.items():
+                    known = None if is_revoked else self._keys.get(key_id)
+                    _log.warning("%s %s", problem, "It stays as it was." if known else "It is refused.")
                     if known is not None:
                         keys[key_id] = known
                 self._keys, self._seen, self._problem = keys, seen, ""

@@ -138,6 +138,10 @@ def test_a_key_that_is_spoiled_in_the_file_stays_as_it_was_and_the_others_are_as
     agent = ReactiveAgents.create().with_llm(ScriptedLLM(say("Hello."))).build()
     with pytest.raises(ValueError, match=re.escape(told)):
         create_app(agent, keys=str(path))
+    document["keys"][0]["revoked_at"] = "yesterday"  # whatever this means, it is not to be used any more
+    path.write_text(json.dumps(document))
+    assert serving.find(spoiled) is None
+    assert caplog.messages[-1].endswith("It is refused.")
     path.unlink()
     create_app(agent, keys=str(path))  # it may be made later
 
