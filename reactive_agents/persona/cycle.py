@@ -538,7 +538,7 @@ async def execute_step(plan: personas.PersonaPlan, step: PlanStep, cycle: Cycle)
 
 
 async def ended_steps(plan: personas.PersonaPlan, cycle: Cycle) -> tuple[personas.StepOutcome, ...]:
-    """Return the outcomes of the steps of a plan that have ended, in order, from its journal."""
+    """Return the outcomes of the ended steps of a plan, in order, from its journal."""
     journal = await cycle.attempt_or("recall", cycle.services.store.journal(plan.task.id), ())
     ended = (each for each in journal if isinstance(each, PersonaStepEnded) and each.plan_id == plan.id)
     return tuple(each.outcome for each in ended)

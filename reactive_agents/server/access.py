@@ -264,7 +264,7 @@ class ApiKeys:
         return keys
 
     def _read_each(self) -> tuple[dict[str, StoredKey], dict[str, tuple[str, bool]]]:
-        """Return the keys by their ids; why others cannot be read, and whether they are revoked."""
+        """Return the keys by id; why others cannot be read, and if they are revoked."""
         read = from_json(self._path.read_text(encoding="utf-8"), _UnreadKeys)
         if isinstance(read, Failure):
             raise ValueError(f"{self._path} is not a key file: {read.failure().message}")

@@ -361,7 +361,7 @@ class AgentService:
             self.ended[live.status] = self.ended.get(live.status, 0) + 1
 
     async def _stop_late(self, live: LiveRun) -> None:
-        """Stop a run at the time limit of its key, which people's answers do not count for."""
+        """Stop a run at the time limit of its key; waits for people do not count."""
         left_s = live.principal.limits.run_s
         while not live.has_ended and left_s > 0:
             while live.waits_for_person:

@@ -368,7 +368,7 @@ def unsupported(state: KernelState, context: KernelContext) -> Verdict | None:
 
 
 def _is_by_number(state: KernelState, task: str) -> bool:
-    """Return whether a number of a task is an argument of a call, such as that of a customer.
+    """Return whether a number of a task, as of a customer, is an argument of a call.
 
     "What is 15 % of 80?" and "Who won in 1998?" can be answered although a search finds nothing.
     """
