@@ -991,7 +991,7 @@ class SqliteRunRecord:
         if not values:
             return Success(0)
 
-        frees_origins = False
+        last, some, frees_origins = 0, list[int](), False
 
         def choose(file: sql.Transaction) -> list[int]:
             chosen = f"SELECT id FROM runs WHERE {where} AND id > ? ORDER BY id LIMIT ?"
@@ -1021,16 +1021,17 @@ class SqliteRunRecord:
             return len(named)
 
         done = Success(0) if user is None else await self._file.write("delete", schedules)
-        deleted, last, some = done.value_or(0), 0, [0] * _DELETED_AT_ONCE
-        while isinstance(done, Success) and len(some) == _DELETED_AT_ONCE:
+        deleted, goes_on = done.value_or(0), True
+        while isinstance(done, Success) and goes_on:
             # all rows may be read to find them, which no writer waits for
             found = await self._file.read("delete", choose)
             some = found.value_or([])
-            last = some[-1] if some else last
             done = found.map(len) if not some else await self._file.write("delete", work)
             deleted += done.value_or(0)
-            if len(some) < _DELETED_AT_ONCE and frees_origins:  # which a fork had kept
-                last, some, frees_origins = 0, [0] * _DELETED_AT_ONCE, False
+            is_last = len(some) < _DELETED_AT_ONCE
+            goes_on = not is_last or frees_origins  # forks of forks: the runs that a deleted one had kept
+            last = 0 if is_last else some[-1]
+            frees_origins = frees_origins and not is_last
         if deleted or isinstance(done, Success):
             await self._file.empty_log()
         return done.map(lambda _: deleted)

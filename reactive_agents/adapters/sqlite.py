@@ -463,7 +463,7 @@ class SqliteFile(Generic[_E]):
         return found.st_dev, found.st_ino
 
     def _connect(self) -> sqlite3.Connection:
-        is_closed = not self._in_process and self.path.exists() and not may_write(self.path)
+        is_closed = not self._in_process and self.path.exists() and not _may_write(self.path)
         only_read = self._read_only or is_closed  # a write then says so
         trace = None if self._in_process or only_read else self._trace
         if trace is not None and trace.exists() and not self.path.exists():
@@ -752,10 +752,9 @@ def _is_still(path: Path) -> bool:
     return False
 
 
-def may_write(path: DatabasePath) -> bool:
+def _may_write(path: Path) -> bool:
     """Return whether this user may write a file, and a log beside it."""
-    place = place_of(path)
-    return os.access(place, os.W_OK) and _has_log(place)
+    return os.access(path, os.W_OK) and _has_log(path)
 
 
 def _has_log(path: Path) -> bool:

@@ -567,8 +567,9 @@ class Runs(Generic[R]):
 
     async def delete(self, run_id: str) -> None:
         """Delete a run with its record and what it stores of content, in whatever state."""
-        if await attempt(self._record.find(RunId(run_id))) == Success(None):  # its content stays, then
-            raise AgentError(errors.RunRefused(run_id, "is not in the record"))
+        missing = AgentError(errors.RunRefused(run_id, "is not in the record"))
+        if await attempt(self._record.find(RunId(run_id))) == Success(None):
+            raise missing
         content: Any = self.engine.ports.content_store().value_or(None)
         if hasattr(content, "delete"):
             doomed = [RunId(run_id)]
@@ -577,7 +578,7 @@ class Runs(Generic[R]):
                 doomed += [sub_run.run_id for sub_run in await value_of(self._record.runs(below))]
                 await value_of(content.delete(each))
         if not await value_of(self._record.delete(run_id=RunId(run_id))):
-            raise AgentError(errors.RunRefused(run_id, "is not in the record"))
+            raise missing
 
     # --- inside -------------------------------------------------------------------------------------------
 

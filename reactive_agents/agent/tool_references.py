@@ -247,11 +247,9 @@ def _with_known_names(toolset: ToolGroup, tools: tuple[Tool, ...]) -> Result[Too
         return named
     new = [tool.name for tool in named.unwrap()]
     twice = [name for name in new if new.count(name) > 1]
-    return (
-        Failure(InvalidConfig("toolset", repr(twice[0]), "each tool name once"))
-        if twice
-        else Success(toolset)
-    )
+    if twice:
+        return Failure(InvalidConfig("toolset", repr(twice[0]), "each tool name once"))
+    return Success(toolset)
 
 
 def static_tools(toolset: ToolGroup) -> tuple[Tool, ...]:

@@ -24,14 +24,14 @@ from reactive_agents.core.secret_patterns import folded
 from reactive_agents.core.texts import matches_at, places_of
 from reactive_agents.core.values import Value, lazy_pattern
 
-_HEX = re.compile(r"(?:(?:0x|\\x)?[0-9a-fA-F]{2}[ \t:,]{0,2}){6,}")
-_HEX_SIGNS = re.compile(r"0x|\\x|[ \t:,]")
-_NUMBERS = re.compile(r"(?:[01]{7,8}|[0-9]{2,3})(?:[\s,;:]{1,3}(?:[01]{7,8}|[0-9]{2,3})){5,}")
-_NUMBER = re.compile(r"[0-9]+")
-_BASE64 = re.compile(r"[A-Za-z0-9+/_-]{10,}(?:\s{1,2}[A-Za-z0-9+/_-]{4,})*={0,2}")
-_SELECTORS = re.compile("[\ufe00-\ufe0f\U000e0100-\U000e01ef]{6,}")
+_HEX = lazy_pattern(r"(?:(?:0x|\\x)?[0-9a-fA-F]{2}[ \t:,]{0,2}){6,}")
+_HEX_SIGNS = lazy_pattern(r"0x|\\x|[ \t:,]")
+_NUMBERS = lazy_pattern(r"(?:[01]{7,8}|[0-9]{2,3})(?:[\s,;:]{1,3}(?:[01]{7,8}|[0-9]{2,3})){5,}")
+_NUMBER = lazy_pattern(r"[0-9]+")
+_BASE64 = lazy_pattern(r"[A-Za-z0-9+/_-]{10,}(?:\s{1,2}[A-Za-z0-9+/_-]{4,})*={0,2}")
+_SELECTORS = lazy_pattern("[\ufe00-\ufe0f\U000e0100-\U000e01ef]{6,}")
 _FIRST_SELECTORS, _MORE_SELECTORS = 0xFE00, 0xE0100 - 16
-_ZERO_WIDTH = re.compile("[\u200b-\u200d\u2060-\u2064\ufeff]{48,}")
+_ZERO_WIDTH = lazy_pattern("[\u200b-\u200d\u2060-\u2064\ufeff]{48,}")
 _MOST_SAMPLED = 2_000
 _LEAST_READABLE = 0.9
 _LEAST_TEXT = 4
@@ -206,18 +206,18 @@ def _decoded(text: str) -> Iterator[Encoded]:
         yield Encoded(decoded, *match.span(), "escapes")
 
 
-def spelt_texts(folded: str) -> Iterator[Encoded]:
+def spelt_texts(text: str) -> Iterator[Encoded]:
     """Yield readings of a folded text: joined letters, rot13, reversed, digits."""
-    for match in _SPACED.finditer(folded):
+    for match in _SPACED.finditer(text):
         words = re.sub(r"(?<=\w)[ .\-_*|/](?=\w)", "", match[0])
         yield Encoded(re.sub(r"\W{2,}", " ", words), *match.span(), "spaced letters")
-    read: set[str] = set(_WORD.findall(folded))
+    read: set[str] = set(_WORD.findall(text))
     if len(read & _TURNED) >= _LEAST_TURNED:
-        yield Encoded(codecs.encode(folded, "rot13"), 0, len(folded), "rot13")
+        yield Encoded(codecs.encode(text, "rot13"), 0, len(text), "rot13")
     if len(read & _REVERSED) >= _LEAST_TURNED:
-        yield Encoded(folded[::-1], 0, len(folded), "reversed text")
-    for start, end in _around(_LEET, folded):
-        yield Encoded(folded[start:end].translate(_LEET_LETTERS), start, end, "digits for letters")
+        yield Encoded(text[::-1], 0, len(text), "reversed text")
+    for start, end in _around(_LEET, text):
+        yield Encoded(text[start:end].translate(_LEET_LETTERS), start, end, "digits for letters")
 
 
 def _around(pattern: re.Pattern[str], text: str) -> Iterator[tuple[int, int]]:

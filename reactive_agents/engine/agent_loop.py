@@ -129,9 +129,8 @@ async def agent_loop(
     if reasoning is None and result.metadata.terminated_by == "iteration_limit":
         turns = result.metadata.iterations
         return Failure(errors.MaxIterationsError(context.task_id, turns, context.max_iterations))
-    answer = services.events.answer
-    if result.metadata.terminated_by == DEADLINE and result.output is None and answer is not None:
-        result = evolve(result, output=answer.standing or None)  # the text so far
+    if result.metadata.terminated_by == DEADLINE and result.output is None:
+        result = evolve(result, output=services.events.text_so_far or None)
     result = _held_to_orders(result, services.llm.account.tool_calls - calls_before, given, ready)
     if given.answer_form is not None:
         shape = services.ports.output_shape.value_or(structured_output.TEXT)

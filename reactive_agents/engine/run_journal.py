@@ -15,7 +15,7 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from datetime import datetime
 from functools import cached_property, partial
@@ -566,8 +566,8 @@ class RunJournal:
         await self.keep(self.entries.sent_key(key), "request", {"model": model}, later=True)
         if self._message_places and request.purpose == "think":
             messages = list(request.messages)
-            for (text, _), (at, _) in reversed([*zip(self._messages, self._message_places, strict=False)]):
-                messages.insert(at, UserMessage(text))
+            for message, at, _ in self._placed_messages():
+                messages.insert(at, message)
             request = evolve(request, messages=tuple(messages))
         return request
 
@@ -577,9 +577,15 @@ class RunJournal:
             return transcript
         turns = [place for place, each in enumerate(transcript) if isinstance(each, AssistantMessage)]
         messages, end = list(transcript), len(transcript)
-        for (text, _), (_, turn) in reversed([*zip(self._messages, self._message_places, strict=False)]):
-            messages.insert(turns[turn] if turn < len(turns) else end, UserMessage(text))
+        for message, _, turn in self._placed_messages():
+            messages.insert(turns[turn] if turn < len(turns) else end, message)
         return messages
+
+    def _placed_messages(self) -> Iterator[tuple[UserMessage, int, int]]:
+        """Yield messages of forks, the last first, and the messages and turns before."""
+        placed = [*zip(self._messages, self._message_places, strict=False)]
+        for (text, _), (messages, turns) in reversed(placed):
+            yield UserMessage(text), messages, turns
 
     async def keep_answer(
         self, key: str, request: ModelRequest, answer: Result[ModelResponse, errors.LLMErrors]

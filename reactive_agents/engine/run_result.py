@@ -213,11 +213,10 @@ def partial_result(
     states = tuple(services.handle.kernel_states.values())
     figures = run_metadata(context, services)
     steps = steps_taken(context, services)
-    streamed = services.events.answer.standing if services.events.answer is not None else ""
     return results.ReasoningResult(
         strategy=figures.strategy_used,
         steps=steps,
-        output=streamed or next(filter(None, map(last_words, reversed(states))), None),
+        output=services.events.text_so_far or next(filter(None, map(last_words, reversed(states))), None),
         metadata=results.ReasoningMetadata(
             duration=figures.duration_ms,
             cost=figures.cost_usd,

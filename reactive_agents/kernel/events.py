@@ -122,6 +122,11 @@ class RunEvents:
         agent = self._agent if self._redactor is None else AgentId(self._redactor.redact(self._agent))
         return {"agent": agent, "parent_run_id": self.parent_run_id}
 
+    @property
+    def text_so_far(self) -> str:
+        """The part of an answer that was streamed and still stands; empty for none."""
+        return "" if self.answer is None else self.answer.standing
+
     async def keep_up(self) -> None:
         """Wait for readers that are behind."""
         for reader in self.readers:

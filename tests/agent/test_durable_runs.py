@@ -119,11 +119,22 @@ def agent(
 async def interrupted(path: Path, bank: Bank, *, options: Any = None, **durability: Any) -> None:
     """Leave a run during its second payment, as a process that is shut down does."""
     llm = ScriptedLLM(call("pay", number=1), call("pay", number=2))
-    running = agent(path, bank, llm, options=options, **durability)
+    await cut_off(agent(path, bank, llm, options=options, **durability), bank)
+
+
+async def cut_off(running: ReactiveAgent, bank: Bank) -> None:
+    """Cancel a run at the payment that hangs."""
     async with anyio.create_task_group() as group:
         group.start_soon(lambda: running.run("Pay.", run_id="order-1"))
         await bank.hanging.wait()
         group.cancel_scope.cancel()
+
+
+def approving_agent(path: Path, bank: Bank, *turns: Any, **options: Any) -> ReactiveAgent:
+    """An agent with approval, whose run stops at a call in doubt."""
+    clerk = ReactiveAgents.create().with_llm(ScriptedLLM(*turns)).with_reasoning()
+    clerk = clerk.with_tools(tool(**options)(bank.pay)).with_approval(timeout_s=60)
+    return clerk.with_durability(path, recover=False, in_doubt="fail").build()
 
 
 async def test_a_run_that_has_ended_gives_its_result_without_a_model_call(tmp_path: Path) -> None:
@@ -1515,18 +1526,8 @@ async def test_a_call_that_a_person_has_settled_is_not_in_doubt_when_its_run_is_
     tmp_path: Path, settled: bool
 ) -> None:
     bank, path = Bank(hangs_at=1), tmp_path / "r.db"
-
-    def described(*turns: Any) -> ReactiveAgent:
-        clerk = ReactiveAgents.create().with_llm(ScriptedLLM(*turns)).with_reasoning()
-        clerk = clerk.with_tools(tool(bank.pay)).with_approval(timeout_s=60)
-        return clerk.with_durability(path, recover=False, in_doubt="fail").build()
-
-    first = described(call("pay", number=1))
-    async with anyio.create_task_group() as group:
-        group.start_soon(lambda: first.run("Pay.", run_id="order-1"))
-        await bank.hanging.wait()
-        group.cancel_scope.cancel()
-    later = described()
+    await cut_off(approving_agent(path, bank, call("pay", number=1)), bank)
+    later = approving_agent(path, bank)
     with pytest.raises(AgentError, match="settle it, then resume"):
         await later.runs.resume("order-1")
     if settled:
@@ -1539,18 +1540,8 @@ async def test_a_call_that_a_person_has_settled_is_not_in_doubt_when_its_run_is_
 
 async def test_a_call_in_doubt_that_is_cut_off_again_is_named_once(tmp_path: Path) -> None:
     bank, path = Bank(hangs_at=1), tmp_path / "r.db"
-
-    def described(*turns: Any) -> ReactiveAgent:
-        clerk = ReactiveAgents.create().with_llm(ScriptedLLM(*turns)).with_reasoning()
-        clerk = clerk.with_tools(tool(risk="high")(bank.pay)).with_approval(timeout_s=60)
-        return clerk.with_durability(path, recover=False, in_doubt="fail").build()
-
-    first = described(call("pay", number=1))
-    async with anyio.create_task_group() as group:
-        group.start_soon(lambda: first.run("Pay.", run_id="order-1"))
-        await bank.hanging.wait()
-        group.cancel_scope.cancel()
-    later = described()
+    await cut_off(approving_agent(path, bank, call("pay", number=1), risk="high"), bank)
+    later = approving_agent(path, bank, risk="high")
     with pytest.raises(AgentError, match="settle it, then resume"):
         await later.runs.resume("order-1")
     await later.runs.approve("order-1")
