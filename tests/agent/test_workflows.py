@@ -898,7 +898,7 @@ async def test_a_workflow_that_leaves_out_a_recorded_call_is_interrupted(
     with pytest.raises(AgentError) as raised:
         await durable(tmp_path / "runs.db", second).run("pay", run_id="r")
     assert isinstance(raised.value.error, RunInterrupted)
-    assert paid == [1, 2]
+    assert sorted(paid) == [1, 2]  # calls side by side end in any order
 
 
 @pytest.mark.parametrize("begins", [False, True], ids=["left out", "and another begun"])
