@@ -135,9 +135,9 @@ def observed_calls(steps: Iterable[ReasoningStep]) -> Iterator[tuple[StepMetadat
 
 
 DEADLINE = "deadline"
-WORKFLOW = "workflow"
-"""Ends the run of a workflow whose function has returned."""
 """``terminated_by`` of a run that reached its time limit."""
+WORKFLOW = "workflow"
+"""``terminated_by`` of a workflow whose function has returned."""
 NOT_APPROVED = "not_approved"
 """``terminated_by`` of a run that would be completed, had no call been declined."""
 IN_DOUBT = "in_doubt"
@@ -189,9 +189,8 @@ def _declines(steps: Iterable[ReasoningStep]) -> tuple[list[tuple[str, str]], tu
     The second part has the tools of those that later calls stand for.
     """
     made: dict[CallId, tuple[str, tuple[StepId, ...]]] = {}
-    declined: dict[
-        StepId, tuple[str, str, str]
-    ] = {}  # the calls of other passes and steps may have the same ids
+    # by steps, since the calls of other passes and steps may have the same ids
+    declined: dict[StepId, tuple[str, str, str]] = {}
     replaced: list[str] = []
     for step in steps:
         known = step.metadata

@@ -127,10 +127,8 @@ async def _run(
     acting = with_calls_as_made(acting, results)
     observing = evolve(acting, status="observing", results=results, steps=record_actions(acting, now))
     absorbed, shown = absorb_results(observing, context, now)
-    await context.hooks.prepare(observing.results, shown)
-    for result, text in zip(observing.results, shown, strict=True):
-        context.hooks.on_observation(state, result, text)
-    return successor(state, _replaced(state, absorbed, observing.results))
+    await context.hooks.on_observations(state, results, shown)
+    return successor(state, _replaced(state, absorbed, results))
 
 
 def _replaced(before: KernelState, after: KernelState, results: tuple[ToolResult, ...]) -> KernelState:

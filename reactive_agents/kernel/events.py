@@ -215,9 +215,13 @@ class KernelHooks:
         """Publish that a tool is about to be called."""
         self._publish_step(state, action=call.described, copied=call.copied, repairs=call.repairs)
 
-    async def prepare(self, results: Sequence[ToolResult], shown: Sequence[str]) -> None:
-        """Redact long results in a thread, before ``on_observation`` gets them."""
+    async def on_observations(
+        self, state: KernelState, results: Sequence[ToolResult], shown: Sequence[str]
+    ) -> None:
+        """Publish the results of a turn; long ones are redacted in a thread before."""
         await self._events.prepare(chain((each.result for each in results), shown))
+        for result, text in zip(results, shown, strict=True):
+            self.on_observation(state, result, text)
 
     def on_observation(self, state: KernelState, result: ToolResult, shown: str) -> None:
         """Publish the result of a tool, as the model is shown it."""

@@ -33,7 +33,7 @@ from reactive_agents.kernel.reducers import (
     thought_of,
     with_calls_as_made,
 )
-from reactive_agents.kernel.state import KernelState, successor
+from reactive_agents.kernel.state import KernelState
 from reactive_agents.kernel.termination import proposed_answer
 from reactive_agents.kernel.tool_execution import mark_copied, run_calls
 
@@ -95,16 +95,10 @@ async def act(state: KernelState, context: KernelContext) -> Result[KernelState,
         context.hooks.on_action(state, call)
     proposal = proposed_answer(state.pending, context.input.answer_form)
     if proposal is not None and context.toolset.permits(state.pending[0].name):
-        return successor(
-            state,
-            replaced(
-                state,
-                status="observing",
-                steps=record_actions(state, begun),
-                pending=(),
-                proposal=proposal,
-                ledger=enter_answer(state.ledger, proposal.text),
-            ),
+        ledger = enter_answer(state.ledger, proposal.text)
+        steps = record_actions(state, begun)
+        return Success(
+            replaced(state, status="observing", steps=steps, pending=(), proposal=proposal, ledger=ledger)
         )
     results = await run_calls(state, context, calls)
     state = with_calls_as_made(state, results)
@@ -116,9 +110,7 @@ async def act(state: KernelState, context: KernelContext) -> Result[KernelState,
 async def observe(state: KernelState, context: KernelContext) -> Result[KernelState, errors.KernelErrors]:
     """Take in the results, and think again."""
     following, shown = absorb_results(state, context, context.clock.now())
-    await context.hooks.prepare(state.results, shown)
-    for result, text in zip(state.results, shown, strict=True):
-        context.hooks.on_observation(following, result, text)
+    await context.hooks.on_observations(following, state.results, shown)
     return Success(following)
 
 
@@ -145,15 +137,11 @@ def given_call_kernel(call: ToolCall) -> ThoughtKernel:
     async def step(state: KernelState, context: KernelContext) -> Result[KernelState, errors.KernelErrors]:
         match state.status:
             case "thinking":
-                return successor(
-                    state,
-                    replaced(
-                        state,
-                        status="acting",
-                        messages=(*state.messages, AssistantMessage(tool_calls=(call,))),
-                        ledger=enter_calls(state.ledger, (call,)),
-                        pending=(call,),
-                    ),
+                made = AssistantMessage(tool_calls=(call,))
+                ledger = enter_calls(state.ledger, (call,))
+                messages = (*state.messages, made)
+                return Success(
+                    replaced(state, status="acting", messages=messages, ledger=ledger, pending=(call,))
                 )
             case "acting":
                 return await attempt(act(state, context))
@@ -172,11 +160,9 @@ async def _end(state: KernelState, context: KernelContext) -> Result[KernelState
     result, told = state.results[0], replaced(observed.unwrap(), terminated_by=ENDED_BY)
     if result.success:
         reason, output = f"The call of {result.tool_name} worked.", result_text(result.result)
-        ended = replaced(told, status="done", outcome="completed", output=output, reason=reason)
-    else:
-        error = errors.KernelFailed(result.error, state.kernel_type)
-        ended = replaced(told, status="failed", outcome="failed", error=error, reason=result.error)
-    return successor(observed.unwrap(), ended)
+        return Success(replaced(told, status="done", outcome="completed", output=output, reason=reason))
+    error = errors.KernelFailed(result.error, state.kernel_type)
+    return Success(replaced(told, status="failed", outcome="failed", error=error, reason=result.error))
 
 
 BUILT_IN_KERNELS: Mapping[str, ThoughtKernel] = MappingProxyType(

@@ -56,7 +56,7 @@ from reactive_agents.kernel.state import (
     initial_kernel_state,
     successor,
 )
-from reactive_agents.kernel.toolset import FINAL_ANSWER, FINAL_ANSWER_TOOL, Toolset, toolset_for
+from reactive_agents.kernel.toolset import FINAL_ANSWER, FINAL_ANSWER_TOOL, toolset_for
 
 _TRUSTED = tuple(BUILT_IN_KERNELS.values())
 """Kernels whose states need no check, since they have the declared types."""
@@ -85,18 +85,7 @@ async def run_to_end(
     step: KernelStep = partial(_checked_step, kernel, options.kernel_type)
     if services.wrap is not None:
         step = services.wrap(step)
-    results = _results_before(kernel_input)
-    state = initial_kernel_state(
-        id=services.ids.new(),
-        task_id=kernel_input.task_id,
-        strategy=options.strategy,
-        kernel_type=options.kernel_type,
-        meta=options.meta,
-        results=results,
-        shown_in_part=bool(results)
-        and any(key in message.content for key in results for message in context.prefix),
-        ledger=_ledger_before(kernel_input),
-    )
+    state = _begin(context, options, services)
     account, budget, kernel_steps = services.account, kernel_input.settings.budget, 0
     is_limited = budget.limits_spending or budget.tool_calls is not None
     turn = context  # has the tools of the model's turn; policies judge by all
@@ -107,29 +96,14 @@ async def run_to_end(
         verdict = decide(state, context, kernel_steps)
         if kernel_input.answer_form is not None and isinstance(verdict, Stop):
             verdict = await held_to_form(verdict, state, context)
-        match verdict:
-            case Proceed():
-                of_turn: KernelContext | errors.ServiceFailed = turn
-                if services.turn_changes is not None and state.status == "thinking":
-                    of_turn = await _turn_context(context, services.turn_changes, turn.toolset)
-                if isinstance(of_turn, KernelContext):
-                    turn = of_turn
-                    following = await _take_step(step, state, turn)
-                else:
-                    failed = errors.KernelFailed(of_turn.message, state.kernel_type)
-                    following = termination.fail_run(state, failed)
-                kernel_steps += 1
-            case Redirect() as redirect:
-                if state.proposal is not None:
-                    context.hooks.on_retracted(state, redirect.policy)
-                context.hooks.on_guidance(Guidance(redirect.policy, redirect.guidance))
-                following = termination.redirect_run(state, redirect)
-            case Stop() as stop:
-                if stop.policy == BUDGET and state.status == "acting" and account is not None:
-                    account.ended_by = stop.reason  # no other pass of the run begins
-                following = termination.stop_run(state, stop)
-            case errors.PolicyFailed() | errors.OutputValidatorFailed() as error:
-                following = termination.fail_run(state, error)
+        if isinstance(verdict, Proceed):
+            if services.turn_changes is not None and state.status == "thinking":
+                turn, following = await _take_turn(step, state, context, services.turn_changes, turn)
+            else:
+                following = await _take_step(step, state, turn)
+            kernel_steps += 1
+        else:
+            following = _steered(state, verdict, context, account)
         if not isinstance(following, Success):
             return following
         state = following.unwrap()
@@ -137,6 +111,43 @@ async def run_to_end(
     if isinstance(ended, Success):
         _publish_end(ended.unwrap(), context)
     return ended
+
+
+def _begin(context: KernelContext, options: KernelRunOptions, services: KernelServices) -> KernelState:
+    """Return the state before the first step, with what earlier kernel runs have left."""
+    results = _results_before(context.input)
+    return initial_kernel_state(
+        id=services.ids.new(),
+        task_id=context.input.task_id,
+        strategy=options.strategy,
+        kernel_type=options.kernel_type,
+        meta=options.meta,
+        results=results,
+        shown_in_part=bool(results)
+        and any(key in message.content for key in results for message in context.prefix),
+        ledger=_ledger_before(context.input),
+    )
+
+
+def _steered(
+    state: KernelState,
+    verdict: Redirect | Stop | errors.PolicyFailed | errors.OutputValidatorFailed,
+    context: KernelContext,
+    account: UsageAccount | None,
+) -> Result[KernelState, errors.IllegalTransition]:
+    """Return the state after a verdict that steers or ends the run."""
+    match verdict:
+        case Redirect():
+            if state.proposal is not None:
+                context.hooks.on_retracted(state, verdict.policy)
+            context.hooks.on_guidance(Guidance(verdict.policy, verdict.guidance))
+            return termination.redirect_run(state, verdict)
+        case Stop():
+            if verdict.policy == BUDGET and state.status == "acting" and account is not None:
+                account.ended_by = verdict.reason  # no other pass of the run begins
+            return termination.stop_run(state, verdict)
+        case _:
+            return termination.fail_run(state, verdict)
 
 
 def assemble_context(
@@ -182,20 +193,27 @@ def assemble_context(
     )
 
 
-async def _turn_context(
+async def _take_turn(
+    step: KernelStep,
+    state: KernelState,
     context: KernelContext,
     find_changes: Callable[[], Awaitable[Result[TurnChanges, errors.ServiceFailed]]],
-    before: Toolset,
-) -> KernelContext | errors.ServiceFailed:
-    """Return the context with the tools of the model's next turn."""
+    before: KernelContext,
+) -> tuple[KernelContext, Result[KernelState, errors.KernelErrors]]:
+    """Take a turn of the model with the tools of that turn, and return its context.
+
+    Args:
+        before: the context of the turn before.
+    """
     found = await find_changes()
     if isinstance(found, Failure):
-        error: errors.ServiceFailed = found.failure()
-        return error
-    changes = found.unwrap()
-    if not changes:
-        return context
-    return evolve(context, toolset=context.toolset.of_turn(changes, context.profile.schema_detail, before))
+        failed = errors.KernelFailed(found.failure().message, state.kernel_type)
+        return before, termination.fail_run(state, failed)
+    changes, detail = found.unwrap(), context.profile.schema_detail
+    turn = context
+    if changes:
+        turn = evolve(context, toolset=context.toolset.of_turn(changes, detail, before.toolset))
+    return turn, await _take_step(step, state, turn)
 
 
 def _with_account(state: KernelState, account: UsageAccount, budget: BudgetConfig) -> KernelState:

@@ -247,16 +247,9 @@ def successor(old: KernelState, new: KernelState) -> Result[KernelState, errors.
 
 def _checked(old: KernelState, new: KernelState) -> Result[KernelState, errors.IllegalTransition]:
     # members that are the same objects are not compared any further
-    if new.status not in LEGAL_TRANSITIONS[old.status]:
-        return _illegal(old, new, "status", f"{old.status} may not become {new.status}")
-    if new.iteration < old.iteration:
-        return _illegal(old, new, "iteration", f"{old.iteration} would become {new.iteration}")
-    if new.usage is not old.usage:
-        before, after = old.usage, new.usage
-        if after.tokens < before.tokens:
-            return _illegal(old, new, "tokens", f"{before.tokens} would become {after.tokens}")
-        if not before.cost_usd <= after.cost_usd < inf:  # also refuses NaN
-            return _illegal(old, new, "cost", f"{before.cost_usd} would become {after.cost_usd}")
+    backwards = _backwards(old, new)
+    if backwards is not None:
+        return _illegal(old, new, *backwards)
     changes: dict[str, Any] = {}
     if new.steps is not old.steps:
         if not isinstance(new.steps, PersistentList):
@@ -284,6 +277,22 @@ def _checked(old: KernelState, new: KernelState) -> Result[KernelState, errors.I
         # it was the estimate of other messages
         changes["transcript"] = evolve(new.transcript, estimate=without_counts(new.transcript.estimate))
     return Success(replaced(new, **changes) if changes else new)
+
+
+def _backwards(old: KernelState, new: KernelState) -> tuple[str, str] | None:
+    """Return the field that may not follow so, or that would decrease, and how."""
+    if new.status not in LEGAL_TRANSITIONS[old.status]:
+        return "status", f"{old.status} may not become {new.status}"
+    if new.iteration < old.iteration:
+        return "iteration", f"{old.iteration} would become {new.iteration}"
+    before, after = old.usage, new.usage
+    if after is before:
+        return None
+    if after.tokens < before.tokens:
+        return "tokens", f"{before.tokens} would become {after.tokens}"
+    if not before.cost_usd <= after.cost_usd < inf:  # also refuses NaN
+        return "cost", f"{before.cost_usd} would become {after.cost_usd}"
+    return None
 
 
 def _are_texts(stored: Mapping[Any, Any]) -> bool:

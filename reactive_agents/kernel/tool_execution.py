@@ -18,7 +18,7 @@ from reactive_agents.core import errors
 from reactive_agents.core.conversation import History
 from reactive_agents.core.messages import ToolCall, ToolMessage, UserMessage
 from reactive_agents.core.texts import counted, words_of
-from reactive_agents.core.tools import ASK_USER, ToolDefinition, ToolResult, ToolScope
+from reactive_agents.core.tools import ASK_USER, CallOrigin, ToolDefinition, ToolResult, ToolScope
 from reactive_agents.effects import BrokenContract, attempt_foreign, effect, gather
 from reactive_agents.kernel.announcements import act_of, is_reading, read_clause, sign_of
 from reactive_agents.kernel.call_parsing.argument_schema import explain_schema
@@ -42,6 +42,7 @@ from reactive_agents.kernel.prompt import shown_texts
 from reactive_agents.kernel.state import KernelState
 from reactive_agents.kernel.termination import FINISHING_S, in_time, refused_answer, seconds_left
 from reactive_agents.kernel.toolset import FINAL_ANSWER, RECALL
+from reactive_agents.ports import ToolService
 
 TWICE_IN_ONE_TURN = "Not run: the same call stands in this turn already, and is run once."
 _SHOWN_OF_FIRST = 600
@@ -322,47 +323,59 @@ async def _run_call(
         from reactive_agents.kernel.context_window.recall import recall  # imported by runs with long results
 
         return recall(call, state.scratchpad, context.profile, context.input.settings.compression)
-    service = context.tools.value_or(None)
+    service, seconds = context.tools.value_or(None), seconds_left(context)
     if service is None:
         return refused(call, NO_TOOL_SERVICE)
+    started = context.clock.monotonic()
+    reason = _why_not_run(call, state, context, service, seconds)
+    if reason is not None:
+        return refused(call, reason)
+    scope, approver = _scope(state, context, call, index), context.approver.value_or(None)
+    running = attempt_foreign(service.execute, ToolResult, call, scope, approver)
+    result = await in_time(running, seconds + FINISHING_S / 2)
+    elapsed_ms = (context.clock.monotonic() - started) * 1000
+    if not isinstance(result, Success):
+        return _without_result(call, context, service, result, elapsed_ms)
+    made: ToolResult = result.unwrap()
+    is_untimed = made.error and made.origin in ("executed", "in_doubt") and not made.duration_ms
+    return evolve(made, duration_ms=elapsed_ms) if is_untimed else made
+
+
+def _why_not_run(
+    call: ToolCall, state: KernelState, context: KernelContext, service: ToolService, seconds: float
+) -> str | None:
+    """Return why a call is not passed on to the tool service, or ``None``."""
     has_recorded = getattr(service, "has_recorded", None)  # a call that an earlier version could make
     if not context.toolset.permits(call.name) and not (has_recorded and has_recorded(call.name)):
         offered = context.toolset.available(recall=state.transcript.shown_in_part)
         known = tuple(definition.name for definition in offered)
-        return refused(call, errors.ToolNotFound(call.name, known).message)
-    seconds = seconds_left(context)
-    if seconds <= 0:
-        return refused(call, NO_TIME)
-    started = context.clock.monotonic()
-    blocked = why_blocked(call, context)
-    if blocked is not None:
-        return refused(call, blocked)
-    scope = _scope(state, context, call, index)
-    approver = context.approver.value_or(None)
-    running = attempt_foreign(service.execute, ToolResult, call, scope, approver)
-    result = await in_time(running, seconds + FINISHING_S / 2)
-    elapsed_ms = (context.clock.monotonic() - started) * 1000
-    match result:
-        case Success(returned):
-            made: ToolResult = returned
-            is_untimed = made.error and made.origin in ("executed", "in_doubt") and not made.duration_ms
-            return evolve(made, duration_ms=elapsed_ms) if is_untimed else made
-    if result is None:
+        return errors.ToolNotFound(call.name, known).message
+    return NO_TIME if seconds <= 0 else why_blocked(call, context)
+
+
+def _without_result(
+    call: ToolCall,
+    context: KernelContext,
+    service: ToolService,
+    ended: Result[ToolResult, errors.ToolErrors] | BrokenContract | None,
+    elapsed_ms: float,
+) -> ToolResult:
+    """Return the result of a call that failed, or that was cut off where it is ``None``."""
+    origin: CallOrigin = "executed"
+    if ended is None:
         error, is_late = CUT_OFF, True
-    elif isinstance(result, BrokenContract):
-        error, is_late = f"The tool service {type(service).__name__} {result.problem}", False
+    elif isinstance(ended, BrokenContract):
+        error, is_late = f"The tool service {type(service).__name__} {ended.problem}", False
     else:
-        failure = result.failure()
+        failure = ended.failure()
         if isinstance(failure, errors.BudgetUnavailable):
             return refused(call, f"Not run: {failure.message}")
         error = _explained(call, context, failure)
-        if isinstance(failure, errors.ToolNotApproved):
-            return ToolResult(call.id, call.name, error=error, duration_ms=elapsed_ms, origin="declined")
         is_late = isinstance(failure, errors.ToolTimedOut) and failure.timeout_s > 0
+        origin = "declined" if isinstance(failure, errors.ToolNotApproved) else origin
     if is_late and may_have_acted(context.toolset.definition(call.name)):
-        error = error if error == CUT_OFF else f"{error} {IN_DOUBT}"
-        return ToolResult(call.id, call.name, error=error, duration_ms=elapsed_ms, origin="in_doubt")
-    return ToolResult(call.id, call.name, error=error, duration_ms=elapsed_ms)
+        error, origin = error if error == CUT_OFF else f"{error} {IN_DOUBT}", "in_doubt"
+    return ToolResult(call.id, call.name, error=error, duration_ms=elapsed_ms, origin=origin)
 
 
 def may_have_acted(tool: ToolDefinition | None) -> bool:

@@ -64,15 +64,15 @@ def parse_calls(text: str, known: Collection[str]) -> ParsedCalls:
       would lose a word.
     """
     reader = CallReader(index_names(known))
-    if not reader.names.exact or not text:
-        return _without_calls(text)
-    whole = text.strip()
-    if whole.startswith(("{", "[")):
+    has_names, whole = bool(reader.names.exact), text.strip()
+    if has_names and whole.startswith(("{", "[")):
         calls, end = reader.read_calls(whole, 0, "json")
         if calls and not whole[end:].strip(" \t\r\n.;}]"):
             return ParsedCalls(calls, made=True)
-    scan = _scan(reader, text)
+    scan = _scan(reader if has_names else None, text)
     thinking = _tidied("\n\n".join(scan.thinking))
+    if not has_names:
+        return ParsedCalls((), _tidied("".join(scan.prose)), thinking)
     if scan.calls:
         lead, rest = "".join(scan.prose[: scan.before]), "".join(scan.prose[scan.before :])
         if invented := _INVENTED.match(rest):
@@ -93,11 +93,6 @@ class _Scan:
     prose: list[str] = field(factory=list)
     thinking: list[str] = field(factory=list)
     before: int = 0
-
-
-def _without_calls(text: str) -> ParsedCalls:
-    scan = _scan(None, text)
-    return ParsedCalls((), _tidied("".join(scan.prose)), _tidied("\n\n".join(scan.thinking)))
 
 
 def _scan(reader: CallReader | None, text: str) -> _Scan:
