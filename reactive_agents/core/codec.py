@@ -4,7 +4,7 @@ One codec serves files, memory, audit entries, events and the answers of models,
 form everywhere. A value of a union is written with a ``tag`` from the table in ``stored_forms``, which also
 says how earlier forms are read. Decoding rejects unknown fields, missing fields, wrong types and values out
 of range, and names the path of each, since its input was written by a person, a model or another version.
-``decode(encode(x)) == x`` holds for every public type.
+``decode(encode(x)) == x`` holds for every public type. Values that custom code made are checked by it too.
 """
 
 from __future__ import annotations
@@ -12,7 +12,19 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping
 from functools import cache
-from typing import TYPE_CHECKING, Any, TypeVar, cast, overload
+from types import UnionType
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    Final,
+    TypeVar,
+    Union,
+    cast,
+    get_args,
+    get_origin,
+    get_type_hints,
+    overload,
+)
 
 import attrs
 from returns.result import Failure, Result, Success
@@ -20,7 +32,9 @@ from returns.result import Failure, Result, Success
 from reactive_agents.core.errors import DecodeError, FieldProblem
 from reactive_agents.core.json import Json, JsonObject
 from reactive_agents.core.json import abbreviated as abbreviated
+from reactive_agents.core.persistent import PersistentList, PersistentMap, PersistentSet
 from reactive_agents.core.stored_forms import VERSION, upgrade_of
+from reactive_agents.core.values import SHARE
 
 if TYPE_CHECKING:
     from cattrs import Converter
@@ -182,3 +196,101 @@ def _object_of(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 def _refuse_constant(name: str) -> Any:
     raise ValueError(f"{name} is not a JSON value")
+
+
+# --- values that custom code made ------------------------------------------------------------------------
+# They may hold anything, and would fail later, in a policy or when they are stored, far from who made them.
+# Of a changed value only the changes are looked at, and of what grew only the new part, so that a check costs
+# as much as the change.
+
+_ABSENT: Final = object()
+"""In place of the earlier value, where there is none."""
+
+
+def wrong_value(old: _T, new: _T) -> FieldProblem | None:
+    """Return the first changed value that is of a wrong type or has no JSON form.
+
+    Its path begins with the name of a field.
+    """
+    return _in_fields(type(old), old, new, "")
+
+
+def wrong_field(kind: type, value: object) -> FieldProblem | None:
+    """Return the first field or item of custom code's value that is of a wrong type."""
+    if attrs.has(kind):
+        return _in_fields(kind, _ABSENT, value, "")
+    return wrong_change(kind, _ABSENT, value, "items")
+
+
+def _in_fields(kind: type, before: object, after: object, path: str) -> FieldProblem | None:
+    for name, field_kind in _kinds(kind).items():
+        inner = f"{path}.{name}" if path else name
+        value = getattr(after, name)
+        problem = wrong_change(field_kind, getattr(before, name, _ABSENT), value, inner)
+        if problem is None and name in _shares(kind) and value is not None and not 0 <= value <= 1:
+            problem = FieldProblem(inner, f"got {value}, expected 0 to 1")
+        if problem is not None:
+            return problem
+    return None
+
+
+@cache
+def _shares(kind: type) -> frozenset[str]:
+    return frozenset(each.name for each in attrs.fields(kind) if each.metadata == SHARE)
+
+
+@cache
+def _kinds(kind: type) -> dict[str, Any]:
+    hints = get_type_hints(kind)
+    return {field.name: hints[field.name] for field in attrs.fields(kind)}
+
+
+def wrong_change(kind: Any, before: object, after: object, path: str) -> FieldProblem | None:
+    """Return why custom code may not replace a value of this kind so, or ``None``."""
+    if after is before:
+        return None
+    if attrs.has(kind):
+        if type(after) is kind:
+            return _in_fields(kind, before, after, path)
+        return FieldProblem(path, f"got {abbreviated(after)}, expected {_named(kind)}")
+    try:
+        added = _added(kind, before, after)
+        decoded = decode(encode(added, kind), kind)
+        equal = isinstance(decoded, Failure) or bool(decoded.unwrap() == added)
+    except Exception:  # noqa: BLE001 - the value is an arbitrary object, which may raise on any use
+        return FieldProblem(path, f"got {abbreviated(after)}, expected {_named(kind)}")
+    if isinstance(decoded, Failure):
+        problem = decoded.failure().problems[0]
+        return FieldProblem(path + problem.path.removeprefix("$"), problem.problem)
+    return None if equal else FieldProblem(path, f"got {abbreviated(after)}, expected {_named(kind)}")
+
+
+def _added(kind: Any, before: Any, after: Any) -> Any:
+    """Return the items added to a growing collection; any other value unchanged."""
+    origin = get_origin(kind)
+    if before is _ABSENT:  # where nothing is added to it, a list does for a tuple, and a StrEnum for a text
+        if isinstance(after, str):
+            return str.__str__(after)
+        return tuple(after) if origin is tuple and isinstance(after, list) else after
+    if origin is PersistentList:
+        after = tuple(after) if isinstance(after, list) else after
+        return (
+            after[len(before) :] if isinstance(after, PersistentList) and after.starts_with(before) else after
+        )
+    if isinstance(after, PersistentMap | PersistentSet):
+        return after.added_to(before)
+    if origin is tuple and isinstance(after, tuple) and isinstance(before, tuple):
+        return after[len(before) :] if after[: len(before)] == before else after
+    return after
+
+
+def _named(kind: Any) -> str:
+    arguments = get_args(kind)
+    if kind is type(None):
+        return "None"
+    if not arguments:
+        return getattr(kind, "__name__", str(kind))
+    origin = get_origin(kind)
+    if origin in (Union, UnionType):
+        return " or ".join(_named(each) for each in arguments)
+    return f"a {origin.__name__} of {', '.join(_named(each) for each in arguments if each is not ...)}"

@@ -205,16 +205,7 @@ def _read(message: Any, place: str, names: dict[str, str]) -> Message:
         case "user":
             return UserMessage(content, parts)
         case "assistant":
-            given = message.get("tool_calls") or ()
-            if not isinstance(given, list | tuple):
-                raise WrongValue(given, "a list of tool calls", at=f"{place}.tool_calls")
-            calls = tuple(_tool_call(each, f"{place}.tool_calls[{at}]") for at, each in enumerate(given))
-            legacy = message.get("function_call")
-            if legacy is not None:
-                call_id = f"call-{place[1:-1]}"
-                calls += (_tool_call({"id": call_id, "function": legacy}, f"{place}.function_call"),)
-                names[_LAST] = call_id
-            names.update((call.id, call.name) for call in calls)
+            calls = _read_calls(message, place, names)
             refusal, _ = _read_content(message.get("refusal"), f"{place}.refusal")
             return AssistantMessage(content or refusal, calls)
         case "function":
@@ -230,6 +221,21 @@ def _read(message: Any, place: str, names: dict[str, str]) -> Message:
             return ToolMessage(CallId(call_id), name, content, parts=parts)
         case _:
             raise WrongValue(role, "system, developer, user, assistant, tool or function", at=f"{place}.role")
+
+
+def _read_calls(message: Any, place: str, names: dict[str, str]) -> tuple[ToolCall, ...]:
+    """Return the calls of an assistant's message, whose names are kept for the results."""
+    given = message.get("tool_calls") or ()
+    if not isinstance(given, list | tuple):
+        raise WrongValue(given, "a list of tool calls", at=f"{place}.tool_calls")
+    calls = tuple(_tool_call(each, f"{place}.tool_calls[{at}]") for at, each in enumerate(given))
+    legacy = message.get("function_call")
+    if legacy is not None:
+        call_id = f"call-{place[1:-1]}"
+        calls += (_tool_call({"id": call_id, "function": legacy}, f"{place}.function_call"),)
+        names[_LAST] = call_id
+    names.update((call.id, call.name) for call in calls)
+    return calls
 
 
 def _tool_call(call: Any, place: str) -> ToolCall:

@@ -608,20 +608,13 @@ def replacing(pairs: Iterable[tuple[str, str]]) -> Callable[[str], str]:
                     break
 
     def replaced(text: str) -> str:
+        found = [(at, at + len(old), old) for at, old in occurrences(text)]
         kept: list[str] = []
-        done = end = 0
-        longest = ""
-        for at, old in occurrences(text):
-            if longest and at >= end:
-                kept.append(known[longest])
-                done, longest = end, ""
-            if not longest:
-                kept.append(text[done:at])
-            end = max(end, at + len(old))
-            longest = max(longest, old, key=len)
-        if not longest:
-            return text
-        return "".join((*kept, known[longest], text[end:]))
+        end = 0
+        for start, stop, longest in _merged(found, {}) if found else ():
+            kept += (text[end:start], known[longest])
+            end = stop
+        return "".join((*kept, text[end:]))
 
     return replaced
 

@@ -20,14 +20,13 @@ from attrs import frozen
 from returns.result import Failure, Result, Success
 
 from reactive_agents.core import errors
-from reactive_agents.core.codec import abbreviated
+from reactive_agents.core.codec import abbreviated, wrong_change
 from reactive_agents.core.conversation import wrong_history
 from reactive_agents.core.events import ExecutionHookFired
 from reactive_agents.core.run_context import can_take
 from reactive_agents.effects import is_cancelled
 from reactive_agents.engine.context import LIFECYCLE_PHASES, ExecutionContext, LifecyclePhase
 from reactive_agents.kernel import RunEvents
-from reactive_agents.kernel.state import wrong_change
 
 HookTiming: TypeAlias = Literal["before", "after", "on-error"]
 HookHandler: TypeAlias = Callable[

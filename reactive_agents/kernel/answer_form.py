@@ -16,6 +16,7 @@ from reactive_agents.core import errors
 from reactive_agents.core.json import JsonObject
 from reactive_agents.core.texts import as_sentence
 from reactive_agents.core.tools import FINAL_ANSWER, ToolDefinition
+from reactive_agents.kernel.call_parsing.argument_schema import properties_of
 
 OUTPUT_TYPE = "output_type"
 """The policy that guidance about the form carries, and ``terminated_by`` of what never fits."""
@@ -90,13 +91,12 @@ def answer_tool(parameters: JsonObject) -> ToolDefinition:
 
     A model may abstain in place of giving them, unless a field has the name of that argument.
     """
-    properties = parameters.get("properties")
-    known = properties if isinstance(properties, dict) else {}
     said: JsonObject = {
         "type": "string",
         "description": "Only if impossible: why, what is needed. Then this alone.",
     }
-    fields: JsonObject = known if COULD_NOT in known else {**known, COULD_NOT: said}
+    fields: JsonObject = {**properties_of(parameters)}
+    fields.setdefault(COULD_NOT, said)
     return evolve(FINAL_ANSWER_TOOL, parameters={**parameters, "properties": fields})
 
 

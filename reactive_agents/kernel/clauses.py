@@ -34,6 +34,7 @@ from reactive_agents.kernel.announcements import (
     speaks_to_reader,
     subjects_in,
 )
+from reactive_agents.kernel.call_parsing.argument_schema import properties_of
 
 _CLAUSE_END = lazy_pattern(r"(?<=[.!?;…])\s+|(?<=[。！？；])|(?<=[!?;])(?=[\u3040-\u9fff])|\s[-–—]+\s|;|\n")
 BLOCK = lazy_pattern(r"```(?:\w*\n)?(?P<code>.*?)(?:```|\Z)", re.DOTALL)
@@ -44,7 +45,7 @@ _MARK_ALONE = lazy_pattern(r"\(?\d{1,2}[.)]\Z")
 LETTER = lazy_pattern(r"[^\W_]")
 WORD = lazy_pattern(r"[^\W_]{4,}")
 _UNSPACED = lazy_pattern(r"[\u3040-\u30ff\u3400-\u9fff]+")
-_LETTERS = lazy_pattern(r"[^\W\d_]+")
+_LETTERS = lazy_pattern(r"[^\W_]+")
 _STUCK, _MOST_REPEATED, _MOST_STUCK = 80, 2, 4_000
 """Words at the end of a text, how many of them may differ, and the characters that are looked at."""
 SHORT_WORD = lazy_pattern(r"[^\W_]{3,}|\d+")
@@ -124,7 +125,6 @@ _ADDS = lazy_pattern(r"(?:\b|_)add(?!ition)[a-z]*", re.IGNORECASE)
 """What a tool does to numbers, or to a cart with what has a name."""
 _UNREAD = lazy_pattern(r"[\u0370-\u03ff\u0530-\u10ff\u1100-\u11ff\u1780-\u17ff\uac00-\ud7af]")
 """Letters of Greek, Hebrew, Arabic, Korean and the scripts of India and South-East Asia."""
-_LETTERS = lazy_pattern(r"[^\W_]+")
 _PART = lazy_pattern(r"[,:，、：]")
 _FIRST = lazy_pattern(r"\W*(?:(?:please|kindly|now|can|could|would|will|you) )*([^\W\d_]+)", re.IGNORECASE)
 _CALLING = word_set("to_call")
@@ -288,8 +288,8 @@ def _names_parameter(clause: str, tools: Iterable[ToolDefinition]) -> bool:
 
     "The order number" is one of ``order_id``; "the order status" is none.
     """
-    parameters = [tool.parameters.get("properties") for tool in tools if tool.name != FINAL_ANSWER]
-    names = {name.lower() for each in parameters if isinstance(each, dict) for name in each if name[2:]}
+    parameters = (properties_of(tool.parameters) for tool in tools if tool.name != FINAL_ANSWER)
+    names = {name.lower() for each in parameters for name in each if name[2:]}
     if not names or any(map(str.isdigit, clause)):
         return False
     named = "|".join(map(re.escape, names)).replace("_id", " (?:id|number|code)").replace("_", " ")
@@ -388,8 +388,7 @@ def looked_up_by(task: str, tools: Iterable[ToolDefinition]) -> tuple[str, ...]:
         return ()
     found: dict[str, None] = {}
     for tool in tools:
-        parameters = tool.parameters.get("properties")
-        for name in parameters if isinstance(parameters, dict) and not may_act(tool) else ():
+        for name in () if may_act(tool) else properties_of(tool.parameters):
             noun, _, kind = name.lower().rpartition("_")
             named = rf"\b{re.escape(noun)} (?:\w+ )?#?([A-Z]{{0,4}}-?\d{{3,}})\b"
             if noun and kind in _KINDS:
@@ -398,8 +397,7 @@ def looked_up_by(task: str, tools: Iterable[ToolDefinition]) -> tuple[str, ...]:
 
 
 def _described(tool: ToolDefinition) -> str:
-    parameters = tool.parameters.get("properties")
-    names = " ".join(parameters) if isinstance(parameters, dict) else ""
+    names = " ".join(properties_of(tool.parameters))
     return f"{tool.name} {tool.description} {names}".replace("_", " ").replace("-", " ")
 
 
@@ -574,8 +572,7 @@ def may_act(tool: ToolDefinition) -> bool:
 
 
 def _takes_text(tool: ToolDefinition) -> bool:
-    parameters = tool.parameters.get("properties")
-    kinds = parameters.values() if isinstance(parameters, dict) else ()
+    kinds = properties_of(tool.parameters).values()
     return any(isinstance(each, dict) and each.get("type") == "string" for each in kinds)
 
 

@@ -27,10 +27,6 @@ from reactive_agents.core.models import (
     ModelRequest,
     ModelResponse,
     StreamCompleted,
-    StreamRestarted,
-    TextDelta,
-    ThinkingDelta,
-    ToolCallDelta,
 )
 from reactive_agents.core.redaction import Redactor
 from reactive_agents.core.usage import RunUsage, Usage, unknown_usage
@@ -227,15 +223,10 @@ class MeteredLLM:
         try:
             async with aclosing(self._llm.stream(request)) as chunks:  # type: ignore[type-var]
                 async for chunk in chunks:
-                    match chunk:
-                        case Success(StreamCompleted(response)):
-                            answer = Success(response)
-                        case Failure(error):
-                            answer = Failure(error)
-                        case _:
-                            yield chunk
-                            continue
-                    break
+                    answer = _answer_in(chunk)
+                    if answer is not None:
+                        break
+                    yield chunk
         except Exception as error:  # noqa: BLE001 - the service is arbitrary code of the user
             answer = self._broken(request, f"raised {type(error).__name__}: {error}")
         except BaseException as error:
@@ -324,19 +315,11 @@ class MeteredLLM:
         async with aclosing(self._llm.stream(request)) as chunks:  # type: ignore[type-var]
             try:
                 async for chunk in chunks:
-                    match chunk:
-                        case Success(TextDelta(text)):
-                            deltas.add_text(text)
-                        case Success(ThinkingDelta(text)):
-                            deltas.add_thinking(text)
-                        case Success(ToolCallDelta() as delta):
-                            deltas.add_arguments(delta)
-                        case Success(StreamRestarted(reason)):
-                            deltas.restart(reason)
-                        case Success(StreamCompleted(response)):
-                            return Success(response)
-                        case Failure(error):
-                            return Failure(error)
+                    last = _answer_in(chunk)
+                    if last is not None:
+                        return last
+                    if isinstance(chunk, Success):
+                        deltas.add(chunk.unwrap())
                     await self._events.keep_up()
             finally:
                 deltas.end()
@@ -406,6 +389,17 @@ class MeteredLLM:
                 self.account.add(errors.refused_attempts(error))
                 abandoned = request.purpose, error, duration_ms, number, replayed
                 self._events.publish(events.ModelCallAbandoned, *abandoned)
+
+
+def _answer_in(chunk: Result[ModelChunk, LLMErrors]) -> Result[ModelResponse, LLMErrors] | None:
+    """Return the answer or failure that ends a stream; ``None`` for the other chunks."""
+    match chunk:
+        case Success(StreamCompleted(response)):
+            return Success(response)
+        case Failure(error):
+            return Failure(error)
+        case _:
+            return None
 
 
 def without_written_thinking(response: ModelResponse) -> ModelResponse:

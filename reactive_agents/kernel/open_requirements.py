@@ -107,11 +107,8 @@ def first_calls(state: KernelState, context: KernelContext) -> frozenset[str]:
         return frozenset()
     names = frozenset(context.toolset.descriptions) - RESERVED_NAMES
     first = names if choice == REQUIRED else names & {choice}
-    return frozenset() if any(_is_call_of(first, step) for step in state.steps) else first
-
-
-def _is_call_of(names: frozenset[str], step: ReasoningStep) -> bool:
-    return step.type == "action" and step.metadata is not None and step.metadata.tool_used in names
+    called = {step.metadata.tool_used for step in state.steps if step.type == "action" and step.metadata}
+    return first if first.isdisjoint(called) else frozenset()
 
 
 def without_replaced(calls: CallCounts, steps: Sequence[ReasoningStep]) -> CallCounts:

@@ -20,6 +20,7 @@ from attrs import has
 from returns.maybe import Maybe
 from returns.result import Failure, Result, Success
 
+from reactive_agents.core.codec import wrong_field
 from reactive_agents.core.errors import ServiceFailed
 from reactive_agents.core.models import ModelRequest, TokenPrice
 from reactive_agents.core.tools import ToolDefinition
@@ -95,8 +96,6 @@ def problem_within(value: object, expected: type) -> str | None:
     """Return which field of a value that custom code returned is wrong, or ``None``."""
     if not has(expected) and get_origin(expected) is not tuple:
         return None
-    from reactive_agents.kernel.state import wrong_field
-
     wrong = wrong_field(expected, value)
     if wrong is None:
         return None

@@ -10,18 +10,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from functools import cache
 from math import inf
-from types import MappingProxyType, UnionType
-from typing import Any, Final, Literal, TypeAlias, TypeVar, Union, get_args, get_origin, get_type_hints
+from types import MappingProxyType
+from typing import Any, Final, Literal, TypeAlias
 
-import attrs
 from attrs import evolve, field, frozen
 from returns.result import Failure, Result, Success
 
 from reactive_agents.core import errors
-from reactive_agents.core.codec import abbreviated, decode, decode_document, encode, encode_document
-from reactive_agents.core.errors import DecodeError, FieldProblem
+from reactive_agents.core.codec import decode, decode_document, encode_document, wrong_value
 from reactive_agents.core.ids import CallId, TaskId
 from reactive_agents.core.json import Json, JsonObject, read_only
 from reactive_agents.core.messages import Message, ToolCall
@@ -31,18 +28,15 @@ from reactive_agents.core.persistent import (
     NO_ITEMS,
     PersistentList,
     PersistentMap,
-    PersistentSet,
     as_list,
     as_map,
 )
 from reactive_agents.core.results import ReasoningStatus, ReasoningStep, ReasoningStrategy
 from reactive_agents.core.tools import ToolResult
 from reactive_agents.core.usage import NO_USAGE, RunUsage
-from reactive_agents.core.values import OMITTED, SHARE, Value, replaced
+from reactive_agents.core.values import OMITTED, Value, replaced
 from reactive_agents.kernel.context_window.token_estimate import Transcript, without_counts
 from reactive_agents.kernel.ledger import CallLedger
-
-_T = TypeVar("_T")
 
 KernelStatus: TypeAlias = Literal["thinking", "acting", "observing", "done", "failed"]
 SerializedKernelState: TypeAlias = Json
@@ -312,104 +306,7 @@ def serialize_kernel_state(state: KernelState) -> SerializedKernelState:
     return encode_document(state, FORM_VERSION)
 
 
-def deserialize_kernel_state(data: object) -> Result[KernelState, DecodeError]:
+def deserialize_kernel_state(data: object) -> Result[KernelState, errors.DecodeError]:
     """Return the state of JSON data of any version, or ``DecodeError``."""
     decoded = decode_document(data, KernelState, newest=FORM_VERSION)
     return decoded.map(lambda state: evolve(state, meta=dict(state.meta)) if state.meta else state)
-
-
-# --- the values of a state that custom code made ---------------------------------------------------------
-# It may hold anything, and would fail later, in a policy or when it is stored, far from who made it. Only the
-# changes are looked at, and of what grew only the new part, so that a check costs as much as the change.
-
-_ABSENT: Final = object()
-"""In place of the earlier value, where there is none."""
-
-
-def wrong_value(old: _T, new: _T) -> FieldProblem | None:
-    """Return the first changed value that is of a wrong type or has no JSON form.
-
-    Its path begins with the name of a field.
-    """
-    return _in_fields(type(old), old, new, "")
-
-
-def wrong_field(kind: type, value: object) -> FieldProblem | None:
-    """Return the first field or item of custom code's value that is of a wrong type."""
-    if attrs.has(kind):
-        return _in_fields(kind, _ABSENT, value, "")
-    return wrong_change(kind, _ABSENT, value, "items")
-
-
-def _in_fields(kind: type, before: object, after: object, path: str) -> FieldProblem | None:
-    for name, field_kind in _kinds(kind).items():
-        inner = f"{path}.{name}" if path else name
-        value = getattr(after, name)
-        problem = wrong_change(field_kind, getattr(before, name, _ABSENT), value, inner)
-        if problem is None and name in _shares(kind) and value is not None and not 0 <= value <= 1:
-            problem = FieldProblem(inner, f"got {value}, expected 0 to 1")
-        if problem is not None:
-            return problem
-    return None
-
-
-@cache
-def _shares(kind: type) -> frozenset[str]:
-    return frozenset(each.name for each in attrs.fields(kind) if each.metadata == SHARE)
-
-
-@cache
-def _kinds(kind: type) -> dict[str, Any]:
-    hints = get_type_hints(kind)
-    return {field.name: hints[field.name] for field in attrs.fields(kind)}
-
-
-def wrong_change(kind: Any, before: object, after: object, path: str) -> FieldProblem | None:
-    """Return why custom code may not replace a value of this kind so, or ``None``."""
-    if after is before:
-        return None
-    if attrs.has(kind):
-        if type(after) is kind:
-            return _in_fields(kind, before, after, path)
-        return FieldProblem(path, f"got {abbreviated(after)}, expected {_named(kind)}")
-    try:
-        added = _added(kind, before, after)
-        decoded = decode(encode(added, kind), kind)
-        equal = isinstance(decoded, Failure) or bool(decoded.unwrap() == added)
-    except Exception:  # noqa: BLE001 - the value is an arbitrary object, which may raise on any use
-        return FieldProblem(path, f"got {abbreviated(after)}, expected {_named(kind)}")
-    if isinstance(decoded, Failure):
-        problem = decoded.failure().problems[0]
-        return FieldProblem(path + problem.path.removeprefix("$"), problem.problem)
-    return None if equal else FieldProblem(path, f"got {abbreviated(after)}, expected {_named(kind)}")
-
-
-def _added(kind: Any, before: Any, after: Any) -> Any:
-    """Return the items added to a growing collection; any other value unchanged."""
-    origin = get_origin(kind)
-    if before is _ABSENT:  # where nothing is added to it, a list does for a tuple, and a StrEnum for a text
-        if isinstance(after, str):
-            return str.__str__(after)
-        return tuple(after) if origin is tuple and isinstance(after, list) else after
-    if origin is PersistentList:
-        after = tuple(after) if isinstance(after, list) else after
-        return (
-            after[len(before) :] if isinstance(after, PersistentList) and after.starts_with(before) else after
-        )
-    if isinstance(after, PersistentMap | PersistentSet):
-        return after.added_to(before)
-    if origin is tuple and isinstance(after, tuple) and isinstance(before, tuple):
-        return after[len(before) :] if after[: len(before)] == before else after
-    return after
-
-
-def _named(kind: Any) -> str:
-    arguments = get_args(kind)
-    if kind is type(None):
-        return "None"
-    if not arguments:
-        return getattr(kind, "__name__", str(kind))
-    origin = get_origin(kind)
-    if origin in (Union, UnionType):
-        return " or ".join(_named(each) for each in arguments)
-    return f"a {origin.__name__} of {', '.join(_named(each) for each in arguments if each is not ...)}"

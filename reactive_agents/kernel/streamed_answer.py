@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Concatenate, Final, Literal, ParamSpec, Protoc
 
 from attrs import define
 
+from reactive_agents.core import models
 from reactive_agents.core.events import (
     ModelStreamRestarted,
     ModelTextRetracted,
@@ -25,7 +26,6 @@ from reactive_agents.core.events import (
 )
 from reactive_agents.core.ids import RunId, TaskId
 from reactive_agents.core.json import SurrogateFilter
-from reactive_agents.core.models import ANSWERING, ModelRequest, ToolCallDelta
 from reactive_agents.core.redaction import Redactor
 from reactive_agents.core.tools import FINAL_ANSWER
 from reactive_agents.kernel.answer_form import FINAL_ANSWER_TOOL
@@ -156,13 +156,13 @@ class ModelDeltas:
     """
 
     def __init__(
-        self, request: ModelRequest, events: Publisher, answer: AnswerStream, redactor: Redactor | None
+        self, request: models.ModelRequest, events: Publisher, answer: AnswerStream, redactor: Redactor | None
     ) -> None:
         self._purpose = request.purpose
         self._events = events
         self._answer = answer
         self._redactor = redactor
-        self._answers = request.purpose in ANSWERING
+        self._answers = request.purpose in models.ANSWERING
         self._has_text_argument = any(tool is FINAL_ANSWER_TOOL for tool in request.tools)
         self._number = answer.begin_call()
         self._begin()
@@ -175,16 +175,23 @@ class ModelDeltas:
         self._delivering: int | None = None
         """The index of the call of ``final-answer`` whose argument is streamed."""
 
-    def add_text(self, text: str) -> None:
-        """Publish the text, and thinking before it, as far as they may be shown by now."""
-        self._add_written(*self._written.feed(text))
+    def add(self, chunk: models.ModelChunk) -> None:
+        """Publish a chunk before the last, as far as it may be shown by now."""
+        match chunk:
+            case models.TextDelta(text):
+                self._add_written(*self._written.feed(text))
+            case models.ThinkingDelta(text):
+                self._add_thinking(text)
+            case models.ToolCallDelta():
+                self._add_arguments(chunk)
+            case models.StreamRestarted(reason):
+                self._begin()
+                self._answer.restart(self._purpose, reason, self._number)
 
-    def add_thinking(self, text: str) -> None:
-        """Publish a delta of the exposed reasoning, as far as it may be shown by now."""
+    def _add_thinking(self, text: str) -> None:
         self._think(text if self._thinking is None else self._thinking.feed(text))
 
-    def add_arguments(self, delta: ToolCallDelta) -> None:
-        """Publish a delta of a tool call, as far as it may be shown by now."""
+    def _add_arguments(self, delta: models.ToolCallDelta) -> None:
         call = self._calls.get(delta.index)
         begins = call is None
         if call is None:
@@ -198,11 +205,6 @@ class ModelDeltas:
             self._calls[delta.index] = call
         self._publish(delta.index, call, call.feed(delta.arguments), begins=begins)
 
-    def restart(self, reason: str) -> None:
-        """Discard the answer up to here."""
-        self._begin()
-        self._answer.restart(self._purpose, reason, self._number)
-
     def end(self) -> None:
         """Publish what was held back."""
         self._end_text()
@@ -214,7 +216,7 @@ class ModelDeltas:
 
     def _add_written(self, text: str, thinking: str) -> None:
         if thinking:
-            self.add_thinking(thinking)
+            self._add_thinking(thinking)
         if text:
             self._say(text if self._text is None else self._text.feed(text))
 

@@ -246,10 +246,7 @@ async def run_pass(
     """
     if progress.iterations >= MOST_TURNS:
         return Failure(errors.IterationLimitError(strategy, MOST_TURNS, len(progress.steps)))
-    name = kernel_pass.kernel or strategy_input.config.kernel
-    found = find_kernel(name, services)
-    if found is None:
-        return not_registered(str(name), services.kernels, "kernel")
+    kernel = kernel_pass.kernel or strategy_input.config.kernel
     earlier, leads = strategy_input.earlier, kernel_pass.leads
     left = calls_left_of_run(progress, strategy_input, services)
     turns = min(kernel_pass.max_iterations, strategy_input.max_iterations or kernel_pass.max_iterations)
@@ -275,12 +272,11 @@ async def run_pass(
     options = KernelRunOptions(
         max_iterations=turns,
         strategy=strategy,
-        kernel_type=kernel_pass.kernel_type or str(name),
+        kernel_type=kernel_pass.kernel_type or str(kernel),
         kernel_pass=kernel_pass.label,
         answers_by_tool=kernel_pass.answers_by_tool,
     )
-    run = await run_to_end(found, task, options, services.kernel)
-    return run.alt(lambda error: errors.StrategyExecutionError(strategy, error.message, cause=error))
+    return await _run(kernel, task, options, services)
 
 
 def _instructions(
@@ -311,11 +307,6 @@ def instructions_of_user(strategy_input: StrategyInput) -> str:
     instructions = "\n\n".join(filter(None, (strategy_input.settings.system_prompt, form_of_answer)))
     follow = "The answer to the task has to follow these instructions:"
     return f"{follow}\n{fence('instructions', instructions)}" if instructions else ""
-
-
-def find_kernel(kernel: str | ThoughtKernel, services: StrategyServices) -> ThoughtKernel | None:
-    """Return the kernel of a name, if there is one, or the kernel itself."""
-    return services.kernels.get(kernel) if isinstance(kernel, str) else kernel
 
 
 def limit_reached(strategy_input: StrategyInput, services: StrategyServices) -> Limit | None:
@@ -489,18 +480,24 @@ async def run_once(
     Fails with ``StrategyExecutionError`` when the kernel failed, whose error is then the cause, and with
     ``StrategyNotFoundError`` when there is no kernel of that name.
     """
-    measure, found = begin_measure(services), find_kernel(kernel, services)
-    if found is None:
-        return not_registered(str(kernel), services.kernels, "kernel")
-    run = await run_to_end(found, task, options, services.kernel)
+    measure = begin_measure(services)
+    run = await _run(kernel, task, options, services)
     if not isinstance(run, Success):
-        error = run.failure()
-        return Failure(errors.StrategyExecutionError(options.strategy, error.message, cause=error))
+        return Failure(run.failure())
     state = run.unwrap()
     if state.status == "failed":
         return Failure(
-            errors.StrategyExecutionError(
-                options.strategy, state.reason, step=state.iteration, cause=state.error
-            )
+            errors.StrategyExecutionError(options.strategy, state.reason, state.iteration, state.error)
         )
     return Success(conclude(state, measure, services, task.task))
+
+
+async def _run(
+    kernel: str | ThoughtKernel, task: KernelInput, options: KernelRunOptions, services: StrategyServices
+) -> Result[KernelState, errors.ReasoningErrors]:
+    """Return the final state of a kernel, which may be given by its name."""
+    found = services.kernels.get(kernel) if isinstance(kernel, str) else kernel
+    if found is None:
+        return not_registered(str(kernel), services.kernels, "kernel")
+    run = await run_to_end(found, task, options, services.kernel)
+    return run.alt(lambda error: errors.StrategyExecutionError(options.strategy, error.message, cause=error))

@@ -32,6 +32,7 @@ from reactive_agents.core.languages import expression, word_set
 from reactive_agents.core.settings import ToolNeeds, ToolRequirement
 from reactive_agents.core.tools import ToolDefinition
 from reactive_agents.effects import attempt
+from reactive_agents.kernel.call_parsing.argument_schema import properties_of
 from reactive_agents.kernel.ledger import has_side_effects
 from reactive_agents.kernel.service_calls import definitions_in
 from reactive_agents.kernel.toolset import SameObjects
@@ -353,8 +354,7 @@ def _calls_in(sentence: _Sentence, definition: ToolDefinition, task: str) -> int
 
 
 def _parameters(definition: ToolDefinition) -> frozenset[str]:
-    properties = definition.parameters.get("properties")
-    return frozenset(properties) if isinstance(properties, dict) else frozenset()
+    return frozenset(properties_of(definition.parameters))
 
 
 def _is_named(text: str, name: str) -> bool:
@@ -515,8 +515,7 @@ def _subjects_of(definition: ToolDefinition) -> frozenset[str]:
 
 def _takes_one(definition: ToolDefinition) -> bool:
     """Return whether one call is about one thing: neither a list nor a pair."""
-    properties = definition.parameters.get("properties")
-    kinds = properties.values() if isinstance(properties, dict) else ()
+    kinds = properties_of(definition.parameters).values()
     plain = [isinstance(each, dict) and each.get("type") in _PLAIN for each in kinds]
     return bool(plain) and all(plain) and not _ABOUT_SEVERAL.search(definition.description)
 

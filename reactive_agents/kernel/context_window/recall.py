@@ -21,6 +21,7 @@ from reactive_agents.core.json import Json
 from reactive_agents.core.messages import ToolCall
 from reactive_agents.core.texts import shortened
 from reactive_agents.core.tools import ToolResult
+from reactive_agents.kernel.call_parsing.argument_schema import properties_of
 from reactive_agents.kernel.context_window import previews
 from reactive_agents.kernel.context_window.tool_results import result_budget, result_text
 from reactive_agents.kernel.toolset import RECALL, RECALL_TOOL
@@ -257,9 +258,8 @@ def read_arguments(call: ToolCall) -> Result[RecallArguments, InvalidToolArgumen
     if call.malformed:
         return _refused(_problem("arguments", call.malformed, "a JSON object"))
     given = {name: value for name, value in call.arguments.items() if value not in (None, "", [])}
-    properties = RECALL_TOOL.parameters["properties"]
-    known = list(properties) if isinstance(properties, dict) else []
-    problems = [_problem(name, given[name], f"one of {', '.join(known)}") for name in given.keys() - {*known}]
+    known = properties_of(RECALL_TOOL.parameters).keys()
+    problems = [_problem(name, given[name], f"one of {', '.join(known)}") for name in given.keys() - known]
     problems += [
         _problem(name, given[name], "a text") for name in _TEXTS if not isinstance(given.get(name, ""), str)
     ]

@@ -33,9 +33,17 @@ from reactive_agents.core.tasks import analyze_complexity
 from reactive_agents.core.texts import dollars
 from reactive_agents.effects import attempt, effect
 from reactive_agents.kernel.call_parsing.argument_schema import properties_of
-from reactive_agents.reasoning.selection import rules
 from reactive_agents.reasoning.selection.history import choose_by_history, read_history
-from reactive_agents.reasoning.selection.rules import PLAN, REACTIVE, REFLEXION, TREE, Selection
+from reactive_agents.reasoning.selection.rules import (
+    PLAN,
+    REACTIVE,
+    REFLEXION,
+    TREE,
+    Selection,
+    candidates,
+    choose_by_rules,
+    learned_type,
+)
 from reactive_agents.reasoning.strategy import Strategy, StrategyInput, StrategyServices, profile_of
 from reactive_agents.reasoning.structured_output.question import Question, ask_structured
 from reactive_agents.reasoning.structured_output.schema import Shape, shape_read_by
@@ -156,7 +164,7 @@ class StrategySelector:
         services: StrategyServices,
         *,
         without: frozenset[ReasoningStrategy] = frozenset(),
-    ) -> Result[rules.Selection, ReasoningErrors]:
+    ) -> Result[Selection, ReasoningErrors]:
         """Return the strategy for the task; always one that is registered.
 
         When a model has to choose and fails, the rules choose, and the reason names the failure. Fails with
@@ -170,11 +178,11 @@ class StrategySelector:
             name = adapted.unwrap()
             if name is not None and name not in without:
                 return self._chosen_by_controller(name)
-        known = tuple(name for name in rules.candidates(self.strategies) if name not in without)
+        known = tuple(name for name in candidates(self.strategies) if name not in without)
         if not known:
             return Failure(SelectionError("There is no strategy to choose from.", [*sorted(self.strategies)]))
-        if strategy_input.plan_id is not None and rules.PLAN in known:
-            return Success(rules.Selection(rules.PLAN, "the task goes on with a stored plan", 1.0, "rules"))
+        if strategy_input.plan_id is not None and PLAN in known:
+            return Success(Selection(PLAN, "the task goes on with a stored plan", 1.0, "rules"))
         history, problem = await _history(context, strategy_input, services)
         chosen = await self._choose(context, history, known, strategy_input, services)
         return Success(evolve(chosen, reason=f"{chosen.reason}{problem}"))
@@ -186,7 +194,7 @@ class StrategySelector:
         known: tuple[ReasoningStrategy, ...],
         strategy_input: StrategyInput,
         services: StrategyServices,
-    ) -> rules.Selection:
+    ) -> Selection:
         problem = ""
         if strategy_input.config.adaptive.selection == "model":
             listed = {name: self.strategies[name] for name in known}
@@ -194,7 +202,7 @@ class StrategySelector:
             if not isinstance(chosen, Failure):
                 return chosen.unwrap()
             problem = f" ({chosen.failure().message} The rules chose.)"
-        favourite = rules.choose_by_rules(context, known)
+        favourite = choose_by_rules(context, known)
         held = self.measurements is not None and strategy_input.config.adaptive.measured
         if held and favourite.strategy != context.preferred_strategy:
             tier = profile_of(strategy_input, services).tier
@@ -202,10 +210,10 @@ class StrategySelector:
         selection = choose_by_history(favourite, history, known, context, seed=strategy_input.run_id)
         return evolve(selection, reason=f"{selection.reason}{problem}")
 
-    def _chosen_by_controller(self, name: ReasoningStrategy) -> Result[rules.Selection, ReasoningErrors]:
-        if name in rules.candidates(self.strategies):
-            return Success(rules.Selection(name, "chosen by the controller", 1.0, "controller"))
-        return Failure(StrategyNotFoundError(name, rules.candidates(self.strategies)))
+    def _chosen_by_controller(self, name: ReasoningStrategy) -> Result[Selection, ReasoningErrors]:
+        if name in candidates(self.strategies):
+            return Success(Selection(name, "chosen by the controller", 1.0, "controller"))
+        return Failure(StrategyNotFoundError(name, candidates(self.strategies)))
 
 
 def selection_context(strategy_input: StrategyInput, services: StrategyServices) -> SelectionContext:
@@ -231,7 +239,7 @@ async def _history(
     tracker = services.effectiveness.value_or(None)
     if tracker is None or not strategy_input.config.adaptive.learning:
         return (), ""
-    kind = rules.learned_type(context.task_description, context.task_type)
+    kind = learned_type(context.task_description, context.task_type)
     read = await read_history(tracker, kind)
     if isinstance(read, Failure):
         return (), f" (earlier outcomes could not be read: {read.failure().message})"

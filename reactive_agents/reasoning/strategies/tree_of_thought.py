@@ -13,11 +13,16 @@ from attrs import evolve, field, frozen
 from attrs.validators import and_, ge, le, min_len
 from returns.result import Failure, Result, Success
 
-from reactive_agents.core import results
 from reactive_agents.core.config import TreeOfThoughtConfig
 from reactive_agents.core.errors import ReasoningErrors, StrategyExecutionError, StructuredOutputError
 from reactive_agents.core.events import ThoughtsJudged
-from reactive_agents.core.results import ThoughtNode
+from reactive_agents.core.results import (
+    ReasoningResult,
+    ReasoningStatus,
+    StepMetadata,
+    ThoughtNode,
+    ThoughtTree,
+)
 from reactive_agents.core.tools import ToolDefinition
 from reactive_agents.effects import Effect, attempt, effect, gather
 from reactive_agents.kernel import KernelState
@@ -308,7 +313,7 @@ def thoughts_on(path: Sequence[ThoughtNode]) -> str:
 
 NAME = "tree-of-thought"
 
-_FINAL: Mapping[results.ReasoningStatus | None, results.ReasoningStatus] = {
+_FINAL: Mapping[ReasoningStatus | None, ReasoningStatus] = {
     "completed": "completed",
     "abstained": "abstained",
 }
@@ -323,14 +328,14 @@ class _Worked:
     """One pass along a path; ``number`` from 1, ``path`` empty without a path."""
 
     number: int
-    path: tuple[results.ThoughtNode, ...]
+    path: tuple[ThoughtNode, ...]
     state: KernelState
 
 
 @effect
 async def tree_of_thought(
     strategy_input: StrategyInput, services: StrategyServices
-) -> Result[results.ReasoningResult, ReasoningErrors]:
+) -> Result[ReasoningResult, ReasoningErrors]:
     """Search a tree of thoughts for an approach, then follow the best path.
 
     A pass that neither completes the task nor finds it impossible is followed by one along the next best
@@ -368,7 +373,7 @@ async def tree_of_thought(
     if best.state.status == "failed":
         state = best.state
         return Failure(StrategyExecutionError(NAME, state.reason, progress.iterations, state.error))
-    status: results.ReasoningStatus = _FINAL.get(best.state.outcome, "partial")
+    status: ReasoningStatus = _FINAL.get(best.state.outcome, "partial")
     return Success(
         reasoning_result(
             NAME,
@@ -383,17 +388,17 @@ async def tree_of_thought(
             results=progress.tool_results,
             rejections=progress.rejections,
             task=strategy_input.task_description,
-            tree=results.ThoughtTree(searched.nodes, tuple(node.id for node in best.path)),
+            tree=ThoughtTree(searched.nodes, tuple(node.id for node in best.path)),
         )
     )
 
 
 def _note_path(
-    progress: passes.Progress, path: tuple[results.ThoughtNode, ...], services: StrategyServices
+    progress: passes.Progress, path: tuple[ThoughtNode, ...], services: StrategyServices
 ) -> passes.Progress:
     if not path:
         return progress
-    known = results.StepMetadata(confidence=path[-1].score)
+    known = StepMetadata(confidence=path[-1].score)
     label = f"{NAME}:search"
     return passes.note_step(progress, "plan", thoughts_on(path), services, label=label, metadata=known)
 

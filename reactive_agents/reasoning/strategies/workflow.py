@@ -510,22 +510,7 @@ async def _end_of(name: str, workflow: Workflow, run: WorkflowRun[Any]) -> Stop:
             raise RuntimeError(f"it returned while calls were under way, which it has to await: {left}")
         run.end()
     except (Exception, BaseExceptionGroup) as raised:  # noqa: BLE001 - the function is the user's code
-        causes = [*_causes(raised)]
-        outside = next((each for each in causes if not isinstance(each, Exception)), None)
-        if outside is not None:
-            raise outside from None
-        await run.close()
-        limit = run.limit_reached()
-        if limit is not None:
-            return _at_limit(limit)
-        told = "; ".join(dict.fromkeys(map(_told, causes)))
-        ended_by = [_ENDED_BY.get(each.origin) if isinstance(each, CallFailed) else None for each in causes]
-        if ended_by[0] is not None and None not in ended_by:
-            return Stop(ended_by[0], "partial", None, told)
-        run.end()
-        if not all(isinstance(each, CallFailed) for each in causes):
-            _log.warning("The workflow %s raised.", name, exc_info=raised)
-        return Stop("error", "failed", None, f"The workflow {name} failed: {told}")
+        return await _end_by_exception(name, raised, run)
     finally:
         _PLACE.reset(token)
     stop = Stop(WORKFLOW, "completed", None, f"The workflow {name} has returned.")
@@ -537,6 +522,26 @@ async def _end_of(name: str, workflow: Workflow, run: WorkflowRun[Any]) -> Stop:
         wrong = f"returned {abbreviated(returned)}, expected the answer: a text, or a value with a JSON form."
         return Stop("error", "failed", None, f"The workflow {name} {wrong}")
     return evolve(stop, output=None if answer is None else text)
+
+
+async def _end_by_exception(name: str, raised: BaseException, run: WorkflowRun[Any]) -> Stop:
+    """Return how a run ends whose function has raised."""
+    causes = [*_causes(raised)]
+    outside = next((each for each in causes if not isinstance(each, Exception)), None)
+    if outside is not None:
+        raise outside from None
+    await run.close()
+    limit = run.limit_reached()
+    if limit is not None:
+        return _at_limit(limit)
+    told = "; ".join(dict.fromkeys(map(_told, causes)))
+    ended_by = [_ENDED_BY.get(each.origin) if isinstance(each, CallFailed) else None for each in causes]
+    if ended_by[0] is not None and None not in ended_by:
+        return Stop(ended_by[0], "partial", None, told)
+    run.end()
+    if not all(isinstance(each, CallFailed) for each in causes):
+        _log.warning("The workflow %s raised.", name, exc_info=raised)
+    return Stop("error", "failed", None, f"The workflow {name} failed: {told}")
 
 
 def _causes(error: BaseException) -> Iterator[BaseException]:

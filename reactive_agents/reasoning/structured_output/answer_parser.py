@@ -47,7 +47,6 @@ def read_answer(text: str, shape: Shape[T]) -> Result[T, DecodeError]:
     Fails with ``DecodeError``: with the problems of the candidate that has the fewest, when several different
     objects or lists have the shape, since nothing shows which is meant, or when there is no JSON.
     """
-    best: DecodeError | None = None
     inside = unwrapped(text, shape)
     if inside is not None:
         return shape.read(inside.value)
@@ -55,39 +54,52 @@ def read_answer(text: str, shape: Shape[T]) -> Result[T, DecodeError]:
     sources = (*_sources(prose, shape), _other_forms(prose, shape))
     # Without required fields any object is of the shape, also one around another.
     any_object = bool(properties_of(shape.schema)) and not required_of(shape.schema)
+    problems: list[DecodeError] = []
     for source in (sources[-1], *sources[:-1]) if any_object else sources:
-        found: tuple[Decoded, T] | None = None
-        for candidate in source:
-            if found is not None and candidate.end == found[0].end:  # the same JSON in another form
-                continue
-            fitted = candidate.value
-            if shape.is_fitted:
-                fitted = fitted_to_schema(fitted, shape.schema)
-            is_unknown = isinstance(fitted, dict) and not fitted and bool(candidate.value)
-            read = _only_unknown(shape) if is_unknown else shape.read(fitted)
-            if isinstance(read, Failure):
-                error = read.failure()
-                fewest = best is None or len(error.problems) < len(best.problems)
-                best = error if fewest or is_unknown else best
-            elif not (isinstance(fitted, dict | list) and fitted and shape.schema):
-                return Success(read.unwrap() if found is None else found[1])
-            elif found is None:
-                found = (evolve(candidate, value=fitted), read.unwrap())
-            elif found[0].value != fitted:
-                return Failure(DecodeError(shape.name, (FieldProblem("$", SEVERAL_VALUES),)))
-        if found is not None:
-            return Success(found[1])
-    if best is not None:
-        return Failure(best)
+        read = _read_source(source, shape, problems)
+        if read is not None:
+            return read
+    if problems:
+        return Failure(min(problems, key=lambda error: len(error.problems)))
     nothing = NO_VALUE if text.strip() else "it is empty"
     return Failure(DecodeError(shape.name, (FieldProblem("$", nothing),)))
 
 
-def _only_unknown(shape: Shape[Any]) -> Failure[DecodeError]:
+def _read_source(
+    source: Iterator[Decoded], shape: Shape[T], problems: list[DecodeError]
+) -> Result[T, DecodeError] | None:
+    """Return the first value of the shape, or that there are several; ``None`` for none.
+
+    Args:
+        problems: gets those of the candidates that do not have the shape.
+    """
+    found: tuple[Decoded, T] | None = None
+    for candidate in source:
+        if found is not None and candidate.end == found[0].end:  # the same JSON in another form
+            continue
+        fitted = candidate.value
+        if shape.is_fitted:
+            fitted = fitted_to_schema(fitted, shape.schema)
+        if isinstance(fitted, dict) and not fitted and candidate.value:
+            problems[:] = [_only_unknown(shape)]  # which says more than those of the others
+            continue
+        read = shape.read(fitted)
+        if isinstance(read, Failure):
+            problems.append(read.failure())
+        elif not (isinstance(fitted, dict | list) and fitted and shape.schema):
+            return read if found is None else Success(found[1])
+        elif found is None:
+            found = (evolve(candidate, value=fitted), read.unwrap())
+        elif found[0].value != fitted:
+            return Failure(DecodeError(shape.name, (FieldProblem("$", SEVERAL_VALUES),)))
+    return None if found is None else Success(found[1])
+
+
+def _only_unknown(shape: Shape[Any]) -> DecodeError:
     """Return the problem of an object whose value would be made up of defaults alone."""
     known = ", ".join(properties_of(shape.schema)) or "those of the type"
     problem = FieldProblem("$", f"none of its fields is known, expected some of {known}")
-    return Failure(DecodeError(shape.name, (problem,)))
+    return DecodeError(shape.name, (problem,))
 
 
 def unwrapped(text: str, shape: Shape[T]) -> Decoded | None:
