@@ -58,6 +58,21 @@ class ReasoningStep(Value):
     metadata: StepMetadata | None = None
 
     @property
+    def tool(self) -> str:
+        """The tool of an action or observation; empty for other steps."""
+        return "" if self.metadata is None else self.metadata.tool_used or ""
+
+    @property
+    def call_id(self) -> str:
+        """The id of its call; empty for none."""
+        return "" if self.metadata is None else self.metadata.call_id or ""
+
+    @property
+    def result_key(self) -> str:
+        """The key of the full text of an observation; empty for none."""
+        return "" if self.metadata is None else self.metadata.result_key or ""
+
+    @property
     def is_failed_call(self) -> bool:
         """Whether it observes a tool that failed, or a call that was declined."""
         known = self.metadata
@@ -74,9 +89,7 @@ def failures_in(
 ) -> tuple[str, ...]:
     """Return the errors of calls that failed or were declined, of these tools or all."""
     return tuple(
-        step.content
-        for step in steps
-        if step.is_failed_call and (tools is None or (step.metadata and step.metadata.tool_used in tools))
+        step.content for step in steps if step.is_failed_call and (tools is None or step.tool in tools)
     )
 
 

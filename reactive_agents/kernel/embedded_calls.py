@@ -104,7 +104,7 @@ def results_of_written_calls(state: KernelState) -> str | None:
     if turn is None or not turn.tool_calls or not all(call.written for call in turn.tool_calls):
         return None
     keys = {
-        step.metadata.call_id: step.metadata.result_key
+        step.call_id: step.result_key
         for step in state.steps[-len(turn.tool_calls) :]
         if step.type == "observation" and step.metadata is not None and step.metadata.success
     }

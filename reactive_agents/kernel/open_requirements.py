@@ -107,7 +107,7 @@ def first_calls(state: KernelState, context: KernelContext) -> frozenset[str]:
         return frozenset()
     names = frozenset(context.toolset.descriptions) - RESERVED_NAMES
     first = names if choice == REQUIRED else names & {choice}
-    called = {step.metadata.tool_used for step in state.steps if step.type == "action" and step.metadata}
+    called = {step.tool for step in state.steps if step.type == "action"}
     return first if first.isdisjoint(called) else frozenset()
 
 

@@ -166,11 +166,11 @@ def shown_texts(state: KernelState, context: KernelContext) -> tuple[str, ...]:
     ]
     found = tool_results(state.scratchpad).values()
     failed = [
-        _without_signature(step.content, context.toolset.definition(step.metadata.tool_used or ""))
+        _without_signature(step.content, context.toolset.definition(step.tool))
         for step in state.steps
         if step.type == "observation" and step.metadata is not None and not step.metadata.success
     ]
-    recalled = any(step.metadata is not None and step.metadata.tool_used == RECALL for step in state.steps)
+    recalled = any(step.tool == RECALL for step in state.steps)
     earlier = (context.input.history.earlier,) if recalled else ()
     return (*told, *passed, *earlier, *context.documents(), *found, *failed)
 

@@ -143,11 +143,11 @@ def evidence(progress: Progress, budget: int) -> str:
     Args:
         budget: the most characters of results, which share them evenly.
     """
-    calls = {_call_id(step): step.content for step in progress.steps if step.type == "action"}
-    seen = [step for step in progress.steps if step.type == "observation" and _tool(step) not in _NO_EVIDENCE]
+    calls = {step.call_id: step.content for step in progress.steps if step.type == "action"}
+    seen = [step for step in progress.steps if step.type == "observation" and step.tool not in _NO_EVIDENCE]
     shown = seen[-max(1, budget // LEAST_SHOWN) :]
     share = max(LEAST_SHOWN, budget // max(1, len(shown)))
-    made = (_entry(step, calls.get(_call_id(step), ""), progress, share) for step in shown)
+    made = (_entry(step, calls.get(step.call_id, ""), progress, share) for step in shown)
     entries = list(dict.fromkeys(made))
     left_out = len(seen) - len(shown)
     if left_out:
@@ -156,19 +156,10 @@ def evidence(progress: Progress, budget: int) -> str:
 
 
 def _entry(step: ReasoningStep, call: str, progress: Progress, share: int) -> str:
-    known = step.metadata
-    key = known.result_key if known is not None else None
+    key, has_failed = step.result_key or None, step.metadata is not None and step.metadata.success is False
     text = step.content if key is None else progress.tool_results.get(key, step.content)
-    verb = "failed" if known is not None and known.success is False else "gave"
-    return f"{preview(call, None, LEAST_SHOWN) or _tool(step)} {verb}: {preview(text, key, share)}"
-
-
-def _tool(step: ReasoningStep) -> str:
-    return (step.metadata.tool_used or "") if step.metadata is not None else ""
-
-
-def _call_id(step: ReasoningStep) -> str:
-    return (step.metadata.call_id or "") if step.metadata is not None else ""
+    verb = "failed" if has_failed else "gave"
+    return f"{preview(call, None, LEAST_SHOWN) or step.tool} {verb}: {preview(text, key, share)}"
 
 
 # --- Kernel runs as parts of a strategy ---

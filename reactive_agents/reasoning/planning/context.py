@@ -86,7 +86,9 @@ def needs_left(progress: passes.Progress, context: PlanningContext) -> ToolNeeds
 
 def calls_under(progress: passes.Progress, prefixes: tuple[str, ...]) -> tuple[ReasoningStep, ...]:
     """Return all calls, and the results whose keys have the prefix."""
-    return tuple(step for step in progress.steps if step.type == "action" or _key(step).startswith(prefixes))
+    return tuple(
+        step for step in progress.steps if step.type == "action" or step.result_key.startswith(prefixes)
+    )
 
 
 def evidence_in(steps: tuple[ReasoningStep, ...], progress: passes.Progress, context: PlanningContext) -> str:
@@ -100,13 +102,9 @@ def evidence_of_composites(plan: Plan, progress: passes.Progress, context: Plann
     The result of a ``tool_call`` step is that of the step itself.
     """
     shown = {step.id for step in plan.steps if step.type == "tool_call"}
-    others = {_key(step).partition(".")[0] for step in progress.steps} - shown - {""}
+    others = {step.result_key.partition(".")[0] for step in progress.steps} - shown - {""}
     steps = calls_under(progress, tuple(f"{step_id}." for step_id in others)) if others else ()
     return evidence_in(steps, progress, context)
-
-
-def _key(step: ReasoningStep) -> str:
-    return (step.metadata.result_key or "") if step.metadata is not None else ""
 
 
 # --- Whether the text of a step is a result, or the answer ---
