@@ -7,6 +7,7 @@ divide them. Results that earlier passes stored can be recalled in it.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from functools import lru_cache
 
 from attrs import evolve, field, frozen
 from returns.result import Failure, Result, Success
@@ -443,6 +444,7 @@ def has_tools(services: StrategyServices, allowed: frozenset[str] | None = None)
     return any(definition.name in allowed for definition in definitions)
 
 
+@lru_cache(maxsize=64)  # the same for all runs of an agent
 def loop_instructions(turns: int, besides: str = "", *, is_brief: bool = False) -> str:
     """Return the instructions for working in turns with tools.
 
