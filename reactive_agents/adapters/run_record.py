@@ -1269,7 +1269,7 @@ def states_in(place: sqlite.DatabasePath, run_ids: Sequence[str]) -> Result[dict
             found.update((row.run_id, _state_of(file, row, now)) for row in rows)
         return found
 
-    return sql.look_into(place, RUNS, work) if run_ids and sql.is_made(place, RUNS) else Success({})
+    return sql.look_into(place, RUNS, work) if sql.is_made(place, RUNS) else Success({})
 
 
 def _run_of(file: sql.Transaction, row: _Row, now: int, seal: Seal) -> RecordedRun:

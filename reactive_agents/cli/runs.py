@@ -7,6 +7,7 @@ import os
 import time
 from collections.abc import Awaitable, Callable
 from datetime import datetime
+from functools import partial
 from math import inf
 from typing import Annotated, Any, Literal, TypeVar
 
@@ -14,9 +15,9 @@ import typer
 from attrs import evolve
 from returns.result import Failure, Result, Success
 
+from reactive_agents.adapters import sqlite
 from reactive_agents.adapters.run_record import KEY_VARIABLE, RUNS, SqliteRunRecord, states_in
-from reactive_agents.adapters.sql import look_into
-from reactive_agents.adapters.sqlite import Store
+from reactive_agents.adapters.sql import is_made, is_postgres
 from reactive_agents.adapters.system import SystemClock, default_run_log
 from reactive_agents.adapters.telemetry.console import describe
 from reactive_agents.adapters.telemetry.run_log import RUN_LOG, SqliteRunLog, event_of
@@ -99,8 +100,9 @@ def list_runs(
         "--min-cost": least_cost,
     }
     given = [name for name, value in of_log.items() if value is not None]
-    has_record = _has(_place(file), RUNS, "runs")
-    if given and (state is not None or (file is not None and _is_record_alone(file))):
+    is_alone = file is not None and _is_record_alone(file)
+    has_record = is_alone or _can_read_record(_place(file))
+    if given and (state is not None or is_alone):
         raise output.bad_usage(given[0], repr(of_log[given[0]]), _OF_RECORD)
     recorded: tuple[RecordedRun, ...] = ()
     if state is not None or (has_record and not given):
@@ -110,7 +112,7 @@ def list_runs(
         )
         recorded = ask_record(_place(file), lambda record: record.runs(wanted))
     logged: tuple[LoggedRun, ...] = ()
-    if state is None and not (file is not None and _is_record_alone(file)):
+    if state is None and not is_alone:
         logged = _runs(
             file,
             LoggedRunFilter(
@@ -181,7 +183,7 @@ def _joined(
         found = [each.value_or(None) for each in read]  # one may be encrypted with another key
         return Success([each for each in found if each is not None])
 
-    if unlogged and _has(_place(file), RUN_LOG, "logged_runs"):
+    if unlogged and _has(_place(file), RUN_LOG):
         logged += tuple(_ask(file, find_logged))
     if unrecorded and has_record:
         known |= {each.run_id: each for each in ask_record(_place(file), find_recorded)}
@@ -250,12 +252,19 @@ def ask_record(
 
 
 def _is_record_alone(place: str) -> bool:
-    return not _has(place, RUN_LOG, "logged_runs") and _has(place, RUNS, "runs")
+    return not _has(place, RUN_LOG) and _has(place, RUNS)
 
 
-def _has(place: str, store: Store, table: str) -> bool:
-    found = look_into(place, store, lambda file: file.execute(f"SELECT 1 FROM {table} LIMIT 1").fetchone())
-    return isinstance(found, Success)
+def _can_read_record(place: str) -> bool:
+    return _has(place, RUNS) and isinstance(states_in(place, ()), Success)
+
+
+def _has(place: str, store: sqlite.Store) -> bool:
+    """Return whether a place has a store, or cannot be read: its reader then says why."""
+    made = is_made(place, store)
+    if not made or is_postgres(place):
+        return made
+    return sqlite.look_into(place, store, partial(sqlite.version_of, store=store)) != Success(0)
 
 
 @runs.command()
@@ -292,7 +301,8 @@ def show(
 def tail(run: RunArgument, file: RunsOption = None) -> None:
     """Show a run, and follow it until it ends."""
     found, logged = _run_and_events(file, run)
-    typer.echo(output.printable(_heading(found)))
+    (shown,), _ = _as_recorded(file, (found,))
+    typer.echo(output.printable(_heading(shown)))
     last, silent, told = 0, 0, ""
     while True:
         for each in logged:
@@ -379,7 +389,7 @@ def _find_run(file: str | None, run: str) -> LoggedRun:
         every = () if is_unlogged else _runs(file, LoggedRunFilter(children=True, limit=2**31))
         meant = [each.run_id for each in every if each.run_id.startswith(run)]
         known = None
-        if not meant and _has(_place(file), RUNS, "runs"):
+        if not meant and _has(_place(file), RUNS):
             known = ask_record(_place(file), lambda record: record.find(RunId(run)))
         if known is not None:
             return _unlogged(known)
@@ -397,7 +407,7 @@ def _recorded(file: str | None, run_id: RunId) -> RecordedRun | None:
         read: Result[Any, Any] = await attempt(record.find(run_id))
         return Success(read.value_or(None))  # it may be encrypted with another key
 
-    return ask_record(_place(file), find) if _has(_place(file), RUNS, "runs") else None
+    return ask_record(_place(file), find) if _can_read_record(_place(file)) else None
 
 
 def _as_recorded(
@@ -405,15 +415,15 @@ def _as_recorded(
 ) -> tuple[tuple[LoggedRun, ...], dict[RunId, Json]]:
     """Return the runs, each unended one with its state in the record beside the log.
 
-    If the record cannot be read, says so, and returns a field for the documents of these runs.
+    If the record cannot be read, says so, or returns a field for the documents of the runs.
     """
     unended = [each.run_id for each in runs if each.status in ("running", "interrupted", "failed")]
     states = states_in(_place(file), unended)
     if isinstance(states, Failure):
         problem = f"The states of runs are those of the run log. {states.failure()}"
-        if not output.is_json():
+        if not (output.is_json() and runs):
             output.tell(f"warning: {problem}")
-        return runs, dict.fromkeys(unended, problem)
+        return runs, {each.run_id: problem for each in runs}
     known = states.unwrap()
     return tuple(evolve(each, status=known.get(each.run_id, each.status)) for each in runs), {}
 

@@ -235,6 +235,44 @@ def test_a_run_whose_sessions_cannot_be_used_is_interrupted_and_can_be_cancelled
         assert each["state_problem"].startswith(unread)
 
 
+def newer(path: Path, store: str) -> None:
+    with sqlite_file(path) as file:
+        file.execute("UPDATE reactive_agents_stores SET version = 99 WHERE name = ?", (store,))
+
+
+@pytest.mark.parametrize("order", [("list",), ("list", "--state", "completed"), ("show", "r"), ("tail", "r")])
+def test_a_record_of_a_newer_version_is_not_taken_for_a_missing_run_log(
+    tmp_path: Path, order: tuple[str, ...]
+) -> None:
+    record = tmp_path / "runs.db"
+    agent = ReactiveAgents.create().with_llm(ScriptedLLM(say("Done."))).with_durability(record).build()
+    agent.run_sync("Do it.", run_id="r")
+    newer(record, "runs")
+    done = command("runs", *order, "--runs", record)
+    assert (done.exit_code, done.stdout) == (1, "")
+    assert "found version 99 of its runs, of a newer reactive_agents" in done.stderr
+
+
+def test_a_record_or_log_of_a_newer_version_is_not_passed_over(tmp_path: Path) -> None:
+    path = tmp_path / "runs.db"
+    described = ReactiveAgents.create().with_llm(ScriptedLLM(say("Done."))).with_durability(path)
+    described.with_run_log(path).build().run_sync("Do it.", run_id="r")
+    newer(path, "runs")
+    for order in (("list",), ("list", "--status", "failed"), ("show", "r"), ("tail", "r")):
+        done = command("runs", *order, "--runs", path)
+        assert done.exit_code == 0
+        assert "found version 99 of its runs, of a newer reactive_agents" in done.stderr
+    (run,) = json.loads(command("runs", "list", "--runs", path, "--json").stdout)
+    assert "of a newer reactive_agents" in run["state_problem"]
+    none = command("runs", "list", "--status", "failed", "--runs", path, "--json")
+    assert json.loads(none.stdout) == []
+    assert "of a newer reactive_agents" in none.stderr
+    newer(path, "run log")
+    done = command("runs", "list", "--runs", path)
+    assert done.exit_code == 1
+    assert "version 99 of its run log, of a newer reactive_agents" in done.stderr
+
+
 def test_a_run_is_printed_as_a_recording_that_is_played_in_tests(tmp_path: Path) -> None:
     line = ("run", QUESTION, "--tools", "calculator", "--runs", tmp_path / "runs.db", "--run-id", "sum")
     printed = json.loads(command(*line, "--json").stdout)
