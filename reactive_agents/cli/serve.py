@@ -23,7 +23,7 @@ from reactive_agents.cli import run as running
 from reactive_agents.cli.output import argument, option
 from reactive_agents.core.conversation import wrong_name
 from reactive_agents.event_loop import schedule_on_this_loop, spawn_on_this_loop
-from reactive_agents.server.access import ApiKeys, KeyLimits
+from reactive_agents.server.access import ApiKeys, KeyLimits, StoredKey
 from reactive_agents.server.app import create_app, named_agents
 from reactive_agents.server.process import DrainingServer, address_of
 from reactive_agents.server.runs import AgentService
@@ -238,6 +238,7 @@ def create(
         key, stored = ApiKeys(file).create(
             name, agents=agents, user=user, expires_at=expires, limits=chosen, approves=not no_approvals
         )
+        _read(file)
     output.report({"key": key, "id": stored.id}, key)
 
 
@@ -245,7 +246,7 @@ def create(
 def list_keys(file: KeysOption) -> None:
     """List the keys, without the keys themselves."""
     with _readable(file):
-        found = ApiKeys(file).list()
+        found = _read(file)
     now = datetime.now(UTC)
     rows = (
         (
@@ -271,8 +272,9 @@ def revoke(
     """Revoke a key, effective with the next request."""
     with _readable(file):
         found = ApiKeys(file).revoke(key_id)
-    if not found:
-        raise typer.BadParameter(f"there is no key {key_id!r}.", param_hint="ID")
+        if not found:
+            raise typer.BadParameter(f"there is no key {key_id!r}.", param_hint="ID")
+        _read(file)
     output.report({"revoked": key_id}, f"Revoked {key_id}.")
 
 
@@ -282,6 +284,14 @@ def _readable(file: Path) -> Iterator[None]:
         yield
     except (OSError, ValueError) as error:
         raise typer.BadParameter(str(error), param_hint="--keys") from None
+
+
+def _read(file: Path) -> tuple[StoredKey, ...]:
+    """Return the keys of a file, and report its other entries."""
+    found, problems = ApiKeys(file).read()
+    for each in problems:
+        output.tell(f"warning: {each}")
+    return found
 
 
 def _limits(given: list[str]) -> KeyLimits:

@@ -14,20 +14,20 @@ import logging
 import os
 import secrets
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, MutableSequence, Sequence
 from contextlib import ExitStack, contextmanager
 from datetime import datetime
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, cast
 
 import anyio
-from attrs import define, evolve, field, frozen
+from attrs import define, field, frozen
 from attrs.validators import ge, gt
 from returns.result import Failure, Success
 from starlette.requests import Request
 
 from reactive_agents.adapters.system import SystemClock, write_for_owner
-from reactive_agents.core.codec import decode, from_json, to_json
+from reactive_agents.core.codec import decode, encode, from_json, to_json
 from reactive_agents.core.conversation import wrong_name
 from reactive_agents.core.json import JsonObject
 from reactive_agents.core.values import OMITTED
@@ -162,14 +162,7 @@ class StoredKey:
 
 @frozen
 class KeyFile:
-    """The content of a key file."""
-
-    keys: tuple[StoredKey, ...] = ()
-
-
-@frozen
-class _UnreadKeys:
-    """The content of a key file, each of whose keys may be wrong."""
+    """The content of a key file: entries that :class:`StoredKey` may not fit."""
 
     keys: tuple[JsonObject, ...] = ()
 
@@ -219,57 +212,68 @@ class ApiKeys:
             limits=limits or KeyLimits(),
             approves=approves,
         )
-        with self._changing() as known:
-            known[key_id] = stored
+        with self._changing() as entries:
+            entries.append(cast(JsonObject, encode(stored)))
         return key, stored
 
     def revoke(self, key_id: str) -> bool:
-        """Revoke a key; return whether there was one of this id.
+        """Revoke a key, also by a wrong entry; return whether there was one of this id.
 
         Raises:
             OSError: the file cannot be written.
             ValueError: it is not a key file.
         """
-        with self._changing() as known:
-            found = known.get(key_id)
-            if found is not None and found.revoked_at is None:
-                known[key_id] = evolve(found, revoked_at=self._clock.now())
-            return found is not None
+        with self._changing() as entries:
+            found = [number for number, each in enumerate(entries) if each.get("id") == key_id]
+            for number in found:
+                if entries[number].get("revoked_at") is None:
+                    entries[number] = {**entries[number], "revoked_at": encode(self._clock.now())}
+            return bool(found)
 
     def list(self) -> tuple[StoredKey, ...]:
         """Return the keys, oldest first.
 
         Raises:
             OSError: the file cannot be read.
+            ValueError: it is not a key file, or an entry is wrong.
+        """
+        keys, problems = self.read()
+        if problems:
+            raise ValueError(problems[0])
+        return keys
+
+    def read(self) -> tuple[tuple[StoredKey, ...], tuple[str, ...]]:
+        """Return the keys, oldest first, and what is wrong with other entries.
+
+        Raises:
+            OSError: the file cannot be read.
             ValueError: it is not a key file.
         """
-        return tuple(self._read().values())
+        keys, problems = self._read_each()
+        return tuple(keys.values()), tuple(problem for problem, _ in problems.values())
 
     @contextmanager
-    def _changing(self) -> Iterator[dict[str, StoredKey]]:
-        """Write changed keys after the block; one process at a time."""
+    def _changing(self) -> Iterator[MutableSequence[JsonObject]]:
+        """Write changed entries after the block; one process at a time."""
         self._path.parent.mkdir(0o700, parents=True, exist_ok=True)
         with _locked(self._path.parent):
-            known = self._read() if self._path.exists() else {}
-            before = dict(known)
-            yield known
-            if known != before:
-                document = to_json(KeyFile(tuple(known.values())))
-                write_for_owner(self._path, f"{document}\n")
+            before = self._entries() if self._path.exists() else ()
+            entries = [*before]
+            yield entries
+            if entries != [*before]:
+                write_for_owner(self._path, f"{to_json(KeyFile(tuple(entries)))}\n")
 
-    def _read(self) -> dict[str, StoredKey]:
-        keys, problems = self._read_each()
-        if problems:
-            raise ValueError(next(iter(problems.values()))[0])
-        return keys
+    def _entries(self) -> tuple[JsonObject, ...]:
+        read = from_json(self._path.read_text(encoding="utf-8"), KeyFile)
+        if isinstance(read, Failure):
+            raise ValueError(f"{self._path} is not a key file: {read.failure().message}")
+        content: KeyFile = read.unwrap()
+        return content.keys
 
     def _read_each(self) -> tuple[dict[str, StoredKey], dict[str, tuple[str, bool]]]:
         """Return the keys by id; why others cannot be read, and if they are revoked."""
-        read = from_json(self._path.read_text(encoding="utf-8"), _UnreadKeys)
-        if isinstance(read, Failure):
-            raise ValueError(f"{self._path} is not a key file: {read.failure().message}")
         keys, problems = dict[str, StoredKey](), dict[str, tuple[str, bool]]()
-        for number, each in enumerate(read.unwrap().keys):
+        for number, each in enumerate(self._entries()):
             key_id = str(each.get("id", f"number {number}"))
             key = decode(each, StoredKey)
             if isinstance(key, Success):

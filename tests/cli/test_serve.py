@@ -40,6 +40,35 @@ def test_keys_are_created_listed_and_revoked(tmp_path: Path) -> None:
     assert "revoked" in command("keys", "list", "--keys", path).stdout
 
 
+def test_a_wrong_entry_keeps_no_key_from_being_listed_or_revoked(tmp_path: Path) -> None:
+    path = tmp_path / "keys.json"
+    leaked, spoiled = (
+        command("keys", "create", name, "--any-user", "--keys", path).stdout.strip() for name in ("a", "b")
+    )
+    serving = ApiKeys(path)
+    assert None not in (serving.find(leaked), serving.find(spoiled))
+    leaked_id, spoiled_id = (each.split("_")[1] for each in (leaked, spoiled))
+    head, _, tail = path.read_text().partition(spoiled_id)
+    tail = tail.replace('"run_s": 3600.0', '"run_s": 0, "note": "café"', 1)
+    assert '"note"' in tail
+    path.write_text(f"{head}{spoiled_id}{tail}")
+    problem = f"warning: {path}: the key {spoiled_id!r} is wrong: "
+    listed = command("keys", "list", "--keys", path, "--json")
+    assert [each["id"] for each in json.loads(listed.stdout)] == [leaked_id]
+    assert listed.stderr.startswith(problem)
+    revoked = command("keys", "revoke", leaked_id, "--keys", path)
+    assert revoked.exit_code == 0
+    assert revoked.stderr.startswith(problem)
+    assert path.read_text().endswith(f"{spoiled_id}{tail}")  # as it was
+    assert serving.find(leaked) is None
+    assert serving.find(spoiled) is not None
+    other = command("keys", "create", "c", "--any-user", "--keys", path)
+    assert other.stderr.startswith(problem)
+    assert serving.find(other.stdout.strip()) is not None
+    assert command("keys", "revoke", spoiled_id, "--keys", path).exit_code == 0
+    assert serving.find(spoiled) is None
+
+
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
