@@ -108,7 +108,7 @@ def write_for_owner(path: str | os.PathLike[str], text: str) -> None:
     A file is replaced as a whole, on disk, and keeps its mode. A lone surrogate is written as a JSON escape.
 
     Raises:
-        OSError: the file cannot be written.
+        OSError: the file cannot be written; it names the given path.
     """
     data = text.encode(errors="backslashreplace")
     mode = os.stat(path).st_mode if os.path.exists(path) else stat.S_IFREG | 0o600
@@ -124,6 +124,8 @@ def write_for_owner(path: str | os.PathLike[str], text: str) -> None:
             os.fsync(file.fileno())
         written.chmod(stat.S_IMODE(mode))
         written.replace(target)
+    except OSError as error:
+        raise OSError(error.errno, error.strerror, os.fspath(path)) from None  # not of the temporary file
     finally:
         written.unlink(missing_ok=True)
 

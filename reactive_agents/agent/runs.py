@@ -572,15 +572,16 @@ class Runs(Generic[R]):
             raise missing
         content: Any = self.engine.ports.content_store().value_or(None)
         if hasattr(content, "delete"):
-            doomed = [RunId(run_id)]
-            for each in doomed:
-                below = RunFilter(parent=each, children=True, limit=MOST)
-                doomed += [sub_run.run_id for sub_run in await value_of(self._record.runs(below))]
+            for each in await self._with_sub_runs(RunId(run_id)):
                 await value_of(content.delete(each))
         if not await value_of(self._record.delete(run_id=RunId(run_id))):
             raise missing
 
     # --- inside -------------------------------------------------------------------------------------------
+
+    async def _with_sub_runs(self, run_id: RunId) -> list[RunId]:
+        below = await value_of(self._record.runs(RunFilter(parent=run_id, children=True, limit=MOST)))
+        return [run_id, *[each for sub in below for each in await self._with_sub_runs(sub.run_id)]]
 
     async def _continued(self, deps: Any, run: RecordedRun, reserved: str) -> Result[TaskResult, TaskFailed]:
         known = run if reserved else None

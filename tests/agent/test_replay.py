@@ -769,6 +769,13 @@ async def test_a_fork_of_wrong_values_is_refused(tmp_path: Path, wrong: dict[str
         await one.runs.list(limit=0)
 
 
+async def test_an_export_that_cannot_be_written_names_the_file_that_was_asked_for(tmp_path: Path) -> None:
+    one, path = await recorded(tmp_path / "r.db"), tmp_path / "missing" / "run.json"
+    with pytest.raises(FileNotFoundError) as caught:
+        await one.runs.export("r1", path)
+    assert str(caught.value) == f"[Errno 2] No such file or directory: {str(path)!r}"
+
+
 async def test_an_exported_run_is_played_as_a_model_and_tools(tmp_path: Path) -> None:
     one = await recorded(tmp_path / "r.db")
     await one.runs.export("r1", tmp_path / "run.json")
