@@ -9,7 +9,7 @@ from __future__ import annotations
 import inspect
 import json
 import logging
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from contextvars import Context
 from datetime import datetime, timedelta
@@ -579,7 +579,7 @@ class Runs(Generic[R]):
 
     # --- inside -------------------------------------------------------------------------------------------
 
-    async def _with_sub_runs(self, run_id: RunId) -> list[RunId]:
+    async def _with_sub_runs(self, run_id: RunId) -> Sequence[RunId]:
         below = await value_of(self._record.runs(RunFilter(parent=run_id, children=True, limit=MOST)))
         return [run_id, *[each for sub in below for each in await self._with_sub_runs(sub.run_id)]]
 
