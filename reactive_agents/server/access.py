@@ -264,7 +264,7 @@ class ApiKeys:
                 write_for_owner(self._path, f"{to_json(KeyFile(tuple(entries)))}\n")
 
     def _entries(self) -> tuple[JsonObject, ...]:
-        read = from_json(self._path.read_text(encoding="utf-8"), KeyFile)
+        read = from_json(self._path.read_bytes(), KeyFile)
         if isinstance(read, Failure):
             raise ValueError(f"{self._path} is not a key file: {read.failure().message}")
         content: KeyFile = read.unwrap()

@@ -69,6 +69,16 @@ def test_a_wrong_entry_keeps_no_key_from_being_listed_or_revoked(tmp_path: Path)
     assert serving.find(spoiled) is None
 
 
+def test_a_key_file_that_is_no_text_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "keys.json"
+    path.write_bytes(b'{"keys": ["\xff"]}')
+    for order in (("list",), ("revoke", "one"), ("create", "one", "--any-user")):
+        done = command("keys", *order, "--keys", path)
+        assert done.exit_code == 2
+        assert f"{path} is not a key file" in done.stderr
+    assert path.read_bytes() == b'{"keys": ["\xff"]}'
+
+
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
