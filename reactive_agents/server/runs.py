@@ -1004,6 +1004,8 @@ def _other_task() -> Problem:
 
 
 def _refused(error: AgentError) -> Problem:
+    if isinstance(error.error, _STORE_ERRORS):
+        return _store_failed(error.error.message)
     message = without_folders(error.error.message)
     return Problem(422, "run-refused", message, error=type(error.error).__name__)
 
@@ -1017,9 +1019,9 @@ async def _of_store(asked: Awaitable[_T]) -> _T:
 
 def session_problem(error: AgentError) -> Problem:
     """Return why a session could not be used."""
-    message = without_folders(error.error.message)
-    failed = isinstance(error.error, _STORE_ERRORS)
-    return _store_failed(message) if failed else Problem(409, "session-refused", message)
+    if isinstance(error.error, _STORE_ERRORS):
+        return _store_failed(error.error.message)
+    return Problem(409, "session-refused", without_folders(error.error.message))
 
 
 def _store_failed(message: str) -> Problem:

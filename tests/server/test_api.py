@@ -35,6 +35,7 @@ from reactive_agents.server.web import Problem
 from reactive_agents.testing import ScriptedLLM, answer, call, calls, fail, forever, say
 from tests.support.mcp_server import PROGRAM
 from tests.support.servers import asking, bearer, events_of, keys_in, listening
+from tests.support.sqlite_files import sqlite_file
 from tests.support.waiting import until
 
 pytestmark = pytest.mark.anyio
@@ -1216,6 +1217,25 @@ async def test_a_run_that_could_not_begin_says_why_and_is_begun_later(tmp_path: 
             else:
                 assert (await client.post(f"/v1/runs/{run_id}/resume")).status_code == 202
             assert (await ended(client, {"run_id": run_id}))["output"] == "Done."
+
+
+@pytest.mark.parametrize("queue", [None, "orders"])
+async def test_a_repeated_request_whose_record_cannot_be_read_may_come_again(
+    tmp_path: Path, queue: str | None
+) -> None:
+    agent = builder(forever(say("Done."))).with_durability(tmp_path / "r.db", recover=False).build()
+    asked: Any = {"json": {"task": "Order tea."}, "headers": {"Idempotency-Key": "one"}}
+    async with asking(create_app(agent, queue=queue)) as client:
+        first = (await client.post("/v1/runs", json={"task": "Order milk."})).json()
+        await ended(client, first)
+        with sqlite_file(tmp_path / "r.db") as file:
+            file.execute("ALTER TABLE runs RENAME TO moved")
+        failed = await client.post("/v1/runs", **asked)
+        with sqlite_file(tmp_path / "r.db") as file:
+            file.execute("ALTER TABLE moved RENAME TO runs")
+        again = await client.post("/v1/runs", **asked)
+        assert (await ended(client, again.json()))["output"] == "Done."
+    assert (failed.status_code, failed.json()["code"]) == (503, "store-unavailable")
 
 
 async def test_a_key_has_a_limit_of_runs_that_wait_in_the_queue(tmp_path: Path) -> None:
