@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import sys
 from collections import Counter
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from contextlib import aclosing
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
@@ -16,9 +16,8 @@ from typing import Annotated, Any, TypeVar
 import anyio
 import typer
 from attrs import evolve
-from returns.result import Result, Success
+from returns.result import Success
 
-from reactive_agents.adapters.run_record import SqliteRunRecord
 from reactive_agents.adapters.system import SystemClock, cancel_on_sigterm
 from reactive_agents.adapters.telemetry.console import SilentView, progress_view
 from reactive_agents.agent import AgentConfig, ReactiveAgent
@@ -27,7 +26,7 @@ from reactive_agents.agent.runs import exported, give_order, settle_question
 from reactive_agents.cli import output
 from reactive_agents.cli import run as running
 from reactive_agents.cli.output import argument, option
-from reactive_agents.cli.runs import ask_record, runs
+from reactive_agents.cli.runs import ask_record, check_record, runs
 from reactive_agents.core.codec import from_json
 from reactive_agents.core.config import QueueEngineName
 from reactive_agents.core.errors import InvalidConfig, RunInterrupted, RunRefused
@@ -37,7 +36,6 @@ from reactive_agents.core.ids import RunId
 from reactive_agents.core.json import Json, JsonObject, abbreviated
 from reactive_agents.core.run_record import RunOrder
 from reactive_agents.core.texts import escaped
-from reactive_agents.effects import Effect
 
 _T = TypeVar("_T")
 
@@ -61,7 +59,7 @@ StepOption = Annotated[int, option("--at STEP", "The step to run again.", min=1)
 @runs.command()
 def questions(file: RecordOption) -> None:
     """List requests to people: approvals, questions, calls in doubt."""
-    found = _ask(file, lambda record: record.questions())
+    found = ask_record(file, lambda record: record.questions())
     rows = (
         (
             each.run_id,
@@ -170,14 +168,14 @@ def prune(
     before: output.OlderThan,
 ) -> None:
     """Delete runs that ended long ago."""
-    deleted = _ask(file, lambda record: record.delete(before=before))
+    deleted = ask_record(file, lambda record: record.delete(before=before))
     output.report({"deleted": deleted}, f"Deleted {deleted} runs.")
 
 
 @runs.command()
 def schedules(file: RecordOption) -> None:
     """List the schedules of all agents."""
-    found = _ask(file, lambda record: record.schedules())
+    found = ask_record(file, lambda record: record.schedules())
     rows = (
         (
             each.name,
@@ -205,7 +203,7 @@ def _recording_agent(
 ) -> ReactiveAgent:
     """Return the agent whose runs are in an existing record."""
     if not output.is_python_name(config):
-        output.check_there("--runs", file or "", "a record of runs")
+        check_record(file or "")
     return _agent(file, config, model, tools, allow_tools_from)
 
 
@@ -233,7 +231,7 @@ def steps(run: RunArgument, file: RecordOption) -> None:
     """List the recorded steps of a run: model answers and tool results."""
     from reactive_agents.engine.replay import recorded_steps
 
-    entries = _ask(file, lambda record: record.entries(RunId(run)))
+    entries = ask_record(file, lambda record: record.entries(RunId(run)))
     if not entries:
         raise output.fail(RunRefused(RunId(run), "is not in the record, or has no steps"))
     found = recorded_steps(entries)
@@ -245,10 +243,10 @@ def steps(run: RunArgument, file: RecordOption) -> None:
 def recording(run: RunArgument, file: RecordOption) -> None:
     """Print a run as JSON for ``testing.RecordedRunPlayer``."""
     output.as_json.set(True)
-    known = _ask(file, lambda record: record.find(RunId(run)))
+    known = ask_record(file, lambda record: record.find(RunId(run)))
     if known is None:
         raise output.fail(RunRefused(RunId(run), "is not in the record"))
-    entries = _ask(file, lambda record: record.entries(RunId(run)))
+    entries = ask_record(file, lambda record: record.entries(RunId(run)))
     output.print_json({"run_id": run, "task": known.task.input, "entries": exported(entries)})
 
 
@@ -323,7 +321,7 @@ def unschedule(
 ) -> None:
     """Delete a schedule of an agent."""
     if not output.is_python_name(config):
-        output.check_there("--runs", file or "", "a record of runs")
+        check_record(file or "")
     agent = _agent(file, config, None, None, allow_tools_from)
     _with(agent, lambda: agent.runs.unschedule(name))
     output.report({"schedule": name}, f"Deleted the schedule {name}.")
@@ -440,16 +438,9 @@ def _with(agent: ReactiveAgent, body: Callable[[], Coroutine[Any, Any, _T]]) -> 
         raise output.fail(error.error) from None
 
 
-def _ask(
-    file: str, question: Callable[[SqliteRunRecord], Effect[_T, Any] | Awaitable[Result[_T, Any]]]
-) -> _T:
-    output.check_there("--runs", file, "a record of runs")
-    return ask_record(file, question)
-
-
 def _order(file: str, run: str, order: RunOrder, told: str, by: str, reason: str = "") -> None:
-    _ask(file, lambda record: give_order(record, RunId(run), order, SystemClock(), by, reason))
-    known = _ask(file, lambda record: record.find(RunId(run))) if order in ("stop", "cancel") else None
+    ask_record(file, lambda record: give_order(record, RunId(run), order, SystemClock(), by, reason))
+    known = ask_record(file, lambda record: record.find(RunId(run))) if order in ("stop", "cancel") else None
     is_left = known is not None and known.status == "open" and not known.is_held and order == "stop"
     later = " No process has it: it ends so when runs resume or a worker continues it." if is_left else ""
     if known is not None and known.owes:
@@ -458,8 +449,10 @@ def _order(file: str, run: str, order: RunOrder, told: str, by: str, reason: str
 
 
 def _settle(file: str, run: str, key: str | None, given: JsonObject | ApprovalDecision) -> None:
-    settled = _ask(file, lambda record: settle_question(record, RunId(run), key, given, SystemClock.now()))
-    known = _ask(file, lambda record: record.find(RunId(run)))
+    settled = ask_record(
+        file, lambda record: settle_question(record, RunId(run), key, given, SystemClock.now())
+    )
+    known = ask_record(file, lambda record: record.find(RunId(run)))
     is_held = known is not None and known.is_held
     told = "" if is_held else " No process continues the run now: runs resume or a worker does."
     document: JsonObject = {"run_id": run, "key": settled.key, "is_held": is_held}

@@ -17,7 +17,7 @@ from returns.result import Failure, Result, Success
 
 from reactive_agents.adapters import sqlite
 from reactive_agents.adapters.run_record import KEY_VARIABLE, RUNS, SqliteRunRecord, states_in
-from reactive_agents.adapters.sql import is_made, is_postgres
+from reactive_agents.adapters.sql import is_made, is_postgres, look_into
 from reactive_agents.adapters.system import SystemClock, default_run_log
 from reactive_agents.adapters.telemetry.console import describe
 from reactive_agents.adapters.telemetry.run_log import RUN_LOG, SqliteRunLog, event_of
@@ -105,8 +105,7 @@ def list_runs(
     if given and (state is not None or is_alone):
         raise output.bad_usage(given[0], repr(of_log[given[0]]), _OF_RECORD)
     recorded: tuple[RecordedRun, ...] = ()
-    if state is not None or (has_record and not given):
-        output.check_there("--runs", _place(file), "a record of runs")
+    if (has_record and not given) or (state is not None and (file is not None or _has(_place(file), RUNS))):
         wanted = RunFilter(
             None if agent is None else AgentId(agent), state, user, limit=limit, children=children
         )
@@ -246,9 +245,16 @@ def ask_record(
     place: str, question: Callable[[SqliteRunRecord], Effect[_T, Any] | Awaitable[Result[_T, Any]]]
 ) -> _T:
     """Return what a record answers, decrypted with the key of the environment."""
+    check_record(place)
     return output.ask_store(
         lambda: SqliteRunRecord(place, clock=SystemClock(), key=os.environ.get(KEY_VARIABLE)), question
     )
+
+
+def check_record(place: str) -> None:
+    """Exit with a usage error if a place has no record, instead of adding one to it."""
+    if not place or not _has(place, RUNS):  # such as an unset variable of the shell
+        raise output.bad_usage("--runs", repr(place), "a record of runs that exists")
 
 
 def _is_record_alone(place: str) -> bool:
@@ -256,7 +262,7 @@ def _is_record_alone(place: str) -> bool:
 
 
 def _can_read_record(place: str) -> bool:
-    return _has(place, RUNS) and isinstance(states_in(place, ()), Success)
+    return _has(place, RUNS) and isinstance(look_into(place, RUNS, lambda _: None), Success)
 
 
 def _has(place: str, store: sqlite.Store) -> bool:

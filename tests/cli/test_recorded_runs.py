@@ -240,6 +240,29 @@ def newer(path: Path, store: str) -> None:
         file.execute("UPDATE reactive_agents_stores SET version = 99 WHERE name = ?", (store,))
 
 
+@pytest.mark.parametrize(
+    "order",
+    [
+        ("list", "--state", "completed"),
+        ("questions",),
+        ("schedules",),
+        ("recording", "r"),
+        ("approve", "r"),
+        ("cancel", "r"),
+        ("prune", "--older-than", "1"),
+        ("resume", "r"),
+    ],
+)
+def test_no_command_makes_a_record_of_a_run_log(tmp_path: Path, order: tuple[str, ...]) -> None:
+    path = tmp_path / "log.db"
+    ReactiveAgents.create().with_llm(ScriptedLLM(say("Done."))).with_run_log(path).build().run_sync("Do it.")
+    done = command("runs", *order, "--runs", path)
+    assert done.exit_code == 2
+    assert "expected a record of runs that exists" in done.stdout + done.stderr
+    with sqlite_file(path) as file:
+        assert file.execute("SELECT name FROM reactive_agents_stores").fetchall() == [("run log",)]
+
+
 @pytest.mark.parametrize("order", [("list",), ("list", "--state", "completed"), ("show", "r"), ("tail", "r")])
 def test_a_record_of_a_newer_version_is_not_taken_for_a_missing_run_log(
     tmp_path: Path, order: tuple[str, ...]
