@@ -16,7 +16,7 @@ from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
 from contextlib import aclosing
 from datetime import UTC, datetime, timedelta
 from enum import IntEnum
-from functools import wraps
+from functools import partial, wraps
 from inspect import Parameter, Signature, iscoroutinefunction, isroutine, signature
 from math import inf
 from traceback import extract_tb
@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Protocol, TypeVar, cast, get_a
 
 import typer
 from attrs import frozen
-from returns.result import Failure, Result
+from returns.result import Failure, Result, Success
 
 from reactive_agents.cli import as_json as as_json
 from reactive_agents.core.codec import encode
@@ -37,6 +37,7 @@ from reactive_agents.core.texts import printable_json as printable_json
 if TYPE_CHECKING:
     from socket import socket
 
+    from reactive_agents.adapters.sqlite import Store
     from reactive_agents.effects import Effect
 
 _T = TypeVar("_T")
@@ -241,17 +242,29 @@ def _called(name: str, function: Callable[..., Any]) -> Any:
         raise bad_usage("AGENT", f"a function by {name!r}", expected) from error
 
 
-def check_there(option: str, place: str, what: str) -> None:
-    """Exit with a usage error if a file is missing, instead of creating it.
+def check_there(option: str, place: str, what: str, store: Store | None = None) -> None:
+    """Exit with a usage error if a file or its store is missing, instead of making it.
 
     Args:
         option: the option that names the file.
         what: the expected file, such as ``a memory file``.
+        store: the store that the file has to have.
     """
-    from reactive_agents.adapters.sql import is_there  # by the commands that have a store
+    from reactive_agents.adapters.sql import is_there, shown_place  # by the commands that have a store
 
-    if not place or not is_there(place):  # such as an unset variable of the shell
-        raise bad_usage(option, repr(place), f"{what} that exists")
+    is_found = bool(place) and (is_there(place) if store is None else has_store(place, store))
+    if not is_found:  # such as an unset variable of the shell
+        raise bad_usage(option, repr(shown_place(place)), f"{what} that exists")
+
+
+def has_store(place: str, store: Store) -> bool:
+    """Return whether a place has a store, or cannot be read: its reader then says why."""
+    from reactive_agents.adapters import sql, sqlite  # by the commands that have a store
+
+    made = sql.is_made(place, store)
+    if not made or sql.is_postgres(place):
+        return made
+    return sqlite.look_into(place, store, partial(sqlite.version_of, store=store)) != Success(0)
 
 
 def ask_store(

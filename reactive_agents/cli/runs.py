@@ -7,7 +7,6 @@ import os
 import time
 from collections.abc import Awaitable, Callable
 from datetime import datetime
-from functools import partial
 from math import inf
 from typing import Annotated, Any, Literal, TypeVar
 
@@ -15,9 +14,8 @@ import typer
 from attrs import evolve
 from returns.result import Failure, Result, Success
 
-from reactive_agents.adapters import sqlite
 from reactive_agents.adapters.run_record import KEY_VARIABLE, RUNS, SqliteRunRecord, states_in
-from reactive_agents.adapters.sql import is_made, is_postgres, look_into
+from reactive_agents.adapters.sql import look_into
 from reactive_agents.adapters.system import SystemClock, default_run_log
 from reactive_agents.adapters.telemetry.console import describe
 from reactive_agents.adapters.telemetry.run_log import RUN_LOG, SqliteRunLog, event_of
@@ -105,7 +103,8 @@ def list_runs(
     if given and (state is not None or is_alone):
         raise output.bad_usage(given[0], repr(of_log[given[0]]), _OF_RECORD)
     recorded: tuple[RecordedRun, ...] = ()
-    if (has_record and not given) or (state is not None and (file is not None or _has(_place(file), RUNS))):
+    is_new = file is None and not output.has_store(_place(file), RUNS)  # nothing was recorded here yet
+    if (has_record and not given) or (state is not None and not is_new):
         wanted = RunFilter(
             None if agent is None else AgentId(agent), state, user, limit=limit, children=children
         )
@@ -182,7 +181,7 @@ def _joined(
         found = [each.value_or(None) for each in read]  # one may be encrypted with another key
         return Success([each for each in found if each is not None])
 
-    if unlogged and _has(_place(file), RUN_LOG):
+    if unlogged and output.has_store(_place(file), RUN_LOG):
         logged += tuple(_ask(file, find_logged))
     if unrecorded and has_record:
         known |= {each.run_id: each for each in ask_record(_place(file), find_recorded)}
@@ -253,24 +252,15 @@ def ask_record(
 
 def check_record(place: str) -> None:
     """Exit with a usage error if a place has no record, instead of adding one to it."""
-    if not place or not _has(place, RUNS):  # such as an unset variable of the shell
-        raise output.bad_usage("--runs", repr(place), "a record of runs that exists")
+    output.check_there("--runs", place, "a record of runs", RUNS)
 
 
 def _is_record_alone(place: str) -> bool:
-    return not _has(place, RUN_LOG) and _has(place, RUNS)
+    return not output.has_store(place, RUN_LOG) and output.has_store(place, RUNS)
 
 
 def _can_read_record(place: str) -> bool:
-    return _has(place, RUNS) and isinstance(look_into(place, RUNS, lambda _: None), Success)
-
-
-def _has(place: str, store: sqlite.Store) -> bool:
-    """Return whether a place has a store, or cannot be read: its reader then says why."""
-    made = is_made(place, store)
-    if not made or is_postgres(place):
-        return made
-    return sqlite.look_into(place, store, partial(sqlite.version_of, store=store)) != Success(0)
+    return output.has_store(place, RUNS) and isinstance(look_into(place, RUNS, lambda _: None), Success)
 
 
 @runs.command()
@@ -395,7 +385,7 @@ def _find_run(file: str | None, run: str) -> LoggedRun:
         every = () if is_unlogged else _runs(file, LoggedRunFilter(children=True, limit=2**31))
         meant = [each.run_id for each in every if each.run_id.startswith(run)]
         known = None
-        if not meant and _has(_place(file), RUNS):
+        if not meant and output.has_store(_place(file), RUNS):
             known = ask_record(_place(file), lambda record: record.find(RunId(run)))
         if known is not None:
             return _unlogged(known)

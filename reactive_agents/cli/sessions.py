@@ -9,7 +9,7 @@ from typing import Annotated, TypeVar
 
 import typer
 
-from reactive_agents.adapters.memory.sessions import SqliteSessions
+from reactive_agents.adapters.memory.sessions import SESSIONS, SqliteSessions
 from reactive_agents.adapters.system import SystemClock, state_directory
 from reactive_agents.cli import output
 from reactive_agents.cli.output import argument, option
@@ -99,5 +99,5 @@ def _ask(
     read_only: bool = True,
 ) -> _T:
     path = str(default_sessions_file()) if file is None else file
-    output.check_there("--sessions", path, "a file of conversations")
+    output.check_there("--sessions", path, "a file of conversations", None if read_only else SESSIONS)
     return output.ask_store(lambda: SqliteSessions(path, clock=SystemClock(), read_only=read_only), question)

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 import typer
 
+from reactive_agents import ReactiveAgents
 from reactive_agents.cli.chat import chat
 from reactive_agents.cli.run import described_agent
 from tests.support.command_line import ENVIRONMENT, command
@@ -104,6 +105,19 @@ def test_a_missing_file_is_named_and_not_made(tmp_path: Path, arguments: tuple[s
     assert shown.exit_code == 2
     assert "none.db', expected a file of conversations that exists." in shown.stderr
     assert not file.exists()
+
+
+@pytest.mark.parametrize("arguments", [("delete", "a"), ("prune", "--older-than", "1")])
+def test_no_conversations_are_added_to_another_file(tmp_path: Path, arguments: tuple[str, ...]) -> None:
+    file = tmp_path / "log.db"
+    ReactiveAgents.create().with_model("offline").with_run_log(file).build().run_sync("Hello.")
+    before = file.read_bytes()
+    done = command("sessions", *arguments, "--sessions", file)
+    assert (done.exit_code, done.stdout) == (2, "")
+    assert done.stderr == (
+        f"error: --sessions: got {str(file)!r}, expected a file of conversations that exists.\n"
+    )
+    assert file.read_bytes() == before
 
 
 @pytest.mark.parametrize("arguments", [("list",), ("show", "a")])
