@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal, TypeVar, cast
 
 import typer
 
-from reactive_agents.adapters.memory.database import open_memory_store
+from reactive_agents.adapters.memory.database import MEMORY, open_memory_store
 from reactive_agents.adapters.memory.service import MemoryArchive
 from reactive_agents.adapters.system import SystemClock
 from reactive_agents.cli import output
@@ -154,6 +154,8 @@ def _ask(
     if not is_postgres(path) and Path(path).stat().st_size == 0:
         empty = MemoryUnavailable(f"The memory file {path!r} cannot be used: it is empty.", "open")
         raise output.fail(empty)
+    if not read_only:
+        output.check_there("--path", path, "a memory file", MEMORY)
     return output.ask_store(
         lambda: open_memory_store(path, read_only=read_only),
         lambda database: question(MemoryArchive(database, SystemClock())),

@@ -200,6 +200,16 @@ def test_a_missing_or_broken_file_is_one_sentence(
         assert document["error"]["tag"] == "MemoryUnavailable"
 
 
+def test_no_memory_is_added_to_another_file(run: Run, tmp_path: Path) -> None:
+    log = tmp_path / "log.db"
+    ReactiveAgents.create().with_model("offline").with_run_log(log).build().run_sync("Hello.")
+    before = log.read_bytes()
+    done = run("forget", "some-id", "--yes", file=log)
+    assert (done.exit_code, done.stdout) == (2, "")
+    assert "expected a memory file that exists" in done.stderr
+    assert log.read_bytes() == before
+
+
 def test_a_terminal_gets_a_table(run: Run) -> None:
     shown = run("show", stdout=Terminal(), COLUMNS="120", TERM="xterm")
     text = shown.stdout
