@@ -6,7 +6,6 @@ import os
 import re
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from datetime import UTC, datetime
-from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, overload
@@ -179,10 +178,10 @@ def _wrong_functions(**given: object) -> InvalidConfig | None:
 
 def _wrong_parameters(name: str, option: str, function: Any) -> InvalidConfig | None:
     """Return a problem for a function that cannot be called as that of its name is."""
-    called = partial(function, key="") if name == "deliver" and takes_key(function) else function
-    if can_take(called, len(_PARAMETERS[name])):
+    keyed = ("key",) if name == "deliver" and takes_key(function) else ()
+    if can_take(function, len(_PARAMETERS[name]), *keyed):
         return None
-    also = ", and optionally key" if name == "deliver" else ""
+    also = ", and optionally key, which is given by name" if name == "deliver" else ""
     return InvalidConfig(option, abbreviated(function), f"a function of {', '.join(_PARAMETERS[name])}{also}")
 
 

@@ -30,6 +30,9 @@ LearningsChange: TypeAlias = Literal["stored", "stale", "lost"]
 MessageKind: TypeAlias = Literal["answer", "fallback", "notice"]
 """``fallback``: in place of an answer that could not be given; ``notice``: a message without a question."""
 
+CRON = "cron/"
+"""What the keys of schedules in the notation of cron begin with."""
+
 OPEN_STATUSES: tuple[WorkStatus, ...] = ("open", "answered")
 """Statuses of work that is still to be done."""
 

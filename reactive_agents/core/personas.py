@@ -319,7 +319,8 @@ class PersonaPlan(Value):
 class StepCall(Value):
     """One tool call of a step, its texts shortened, its arguments as JSON.
 
-    ``approved``: ``None`` for a call without approval; ``success``: ``None`` for one without a result.
+    ``approved``: ``None`` for a call without approval; ``success``: ``None`` for one without a result;
+    ``in_doubt``: it has none, but may have taken effect.
     """
 
     tool: str
@@ -327,6 +328,14 @@ class StepCall(Value):
     success: bool | None
     result: str = ""
     approved: bool | None = None
+    in_doubt: bool = field(default=False, metadata=OMITTED)
+
+    @property
+    def state(self) -> str:
+        """Its outcome in words."""
+        if self.in_doubt:
+            return "may have taken effect"
+        return {None: "no result", True: "worked", False: "failed"}[self.success]
 
 
 @frozen(eq=False, repr=False)

@@ -360,10 +360,11 @@ def annotations_of(function: Callable[..., Any]) -> Mapping[str, Any]:
     return function.__annotations__
 
 
-def can_take(function: Callable[..., Any], count: int, *, follow_wrapped: bool = False) -> bool:
+def can_take(function: Callable[..., Any], count: int, *names: str, follow_wrapped: bool = False) -> bool:
     """Whether a function can take so many arguments, as far as is known.
 
     Args:
+        names: further arguments, given by name.
         follow_wrapped: whether those of the function count that it wraps, which may differ.
     """
     try:
@@ -371,7 +372,7 @@ def can_take(function: Callable[..., Any], count: int, *, follow_wrapped: bool =
     except (TypeError, ValueError):  # of a built-in one
         return True
     try:
-        signature.bind(*[None] * count)
+        signature.bind(*[None] * count, **dict.fromkeys(names))
     except TypeError:
         return False
     return True

@@ -107,6 +107,7 @@ class Cycle:
         thoughts: the notes on the room for the plan and the answer.
         left_usd: US dollars that remain in the limits of the day; ``None`` for no limit.
         stored_usd: US dollars of this event that are stored already.
+        unrecorded: events that are still to be added to the journal, with the next saving of the plan.
         step_tokens: tokens of the steps so far.
         step_cost_usd: US dollars of the steps so far.
     """
@@ -124,6 +125,7 @@ class Cycle:
     thoughts: tuple[personas.Thought, ...] = ()
     left_usd: float | None = None
     stored_usd: float = 0.0
+    unrecorded: tuple[PersonaEvent, ...] = ()
     step_tokens: int = 0
     step_cost_usd: float = 0.0
 
@@ -268,21 +270,32 @@ class Cycle:
         own = (each for each in known if each.room in (None, room.context_id))
         return tuple(each for each in own if each.tenant == room.tenant)
 
-    async def save(self, plan: personas.PersonaPlan, *, progress: bool = True) -> None:
+    async def save(
+        self, plan: personas.PersonaPlan, *, progress: bool = True, ended: PersonaStepEnded | None = None
+    ) -> None:
         """Store the plan.
 
         Args:
             progress: whether the event has made progress, which resets its count of tries.
+            ended: the end of its step, which is published, and recorded in the same transaction.
 
         Raises:
             OvertakenError: another process has taken the event.
         """
         cost_usd = self.unstored_usd
-        stored = self.services.store.save_plan(plan, self.claim, progress=progress, cost_usd=cost_usd)
+        if ended is not None:
+            self.unrecorded += (ended,)
+        stored = self.services.store.save_plan(
+            plan, self.claim, progress=progress, cost_usd=cost_usd, journal=self.unrecorded
+        )
         saved = await self.attempt_or("record", stored, None)
         if saved is False:
             raise OvertakenError
-        self.stored_usd += cost_usd if saved else 0.0
+        if saved:
+            self.stored_usd += cost_usd
+            self.unrecorded = ()
+        if ended is not None:
+            self.events.deliver(ended)
 
     async def publish(self, kind: Callable[..., Any], **fields: object) -> None:
         """Publish an event of a kind and record it in the journal."""
@@ -538,9 +551,14 @@ async def execute_step(plan: personas.PersonaPlan, step: PlanStep, cycle: Cycle)
 
 
 async def ended_steps(plan: personas.PersonaPlan, cycle: Cycle) -> tuple[personas.StepOutcome, ...]:
-    """Return the outcomes of the ended steps of a plan, in order, from its journal."""
-    journal = await cycle.attempt_or("recall", cycle.services.store.journal(plan.task.id), ())
-    ended = (each for each in journal if isinstance(each, PersonaStepEnded) and each.plan_id == plan.id)
+    """Return the outcomes of the ended steps of a plan, in order, from its journal.
+
+    Raises:
+        UnreadableError: the journal cannot be read.
+    """
+    journal = await cycle.read(cycle.services.store.journal(plan.task.id), ())
+    known = (*journal, *cycle.unrecorded)
+    ended = (each for each in known if isinstance(each, PersonaStepEnded) and each.plan_id == plan.id)
     return tuple(each.outcome for each in ended)
 
 
@@ -605,8 +623,12 @@ def calls_of(steps: Iterable[ReasoningStep], decided: Mapping[CallId, bool]) -> 
                 tool, shortened(step.content, LONGEST_THOUGHT), None, approved=approved
             )
         elif call_id in found:
-            result, success = shortened(step.content, LONGEST_THOUGHT), step.metadata.success
-            found[call_id] = evolve(found[call_id], success=success, result=result)
+            found[call_id] = evolve(
+                found[call_id],
+                success=step.metadata.success,
+                result=shortened(step.content, LONGEST_THOUGHT),
+                in_doubt=step.metadata.origin == "in_doubt",
+            )
     return tuple(found.values())
 
 

@@ -114,9 +114,8 @@ def _ended(outcome: StepOutcome) -> str:
 
 
 def _called(call: StepCall) -> str:
-    state = {None: "no result", True: "worked", False: "failed"}[call.success]
     approval = {None: "", True: ", approved", False: ", not approved"}[call.approved]
-    return f"{call.tool} {call.arguments} ({state}{approval}): {call.result}"
+    return f"{call.tool} {call.arguments} ({call.state}{approval}): {call.result}"
 
 
 def explain_work(items: Iterable[WorkItem]) -> tuple[ExplanationLine, ...]:

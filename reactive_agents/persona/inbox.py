@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from datetime import datetime, timedelta
 from typing import TypeAlias
 
 import anyio
@@ -28,6 +29,7 @@ OnOutcome: TypeAlias = Callable[[PersonaOutcome], Awaitable[None] | None]
 """Called with each outcome; again, in this or a later process, if it raises or its process ends."""
 
 _POLL_S = 0.5
+_CLOCK_TOLERANCE = timedelta(seconds=1)
 _KINDS: tuple[WorkKind, ...] = ("event", "delivery", "evaluation")
 
 _log = logging.getLogger("reactive_agents")
@@ -51,12 +53,14 @@ class PersonaInbox(anyio.AsyncContextManagerMixin):
         self._changed = anyio.Event()
         self._busy: dict[WorkKind, int] = dict.fromkeys((*_KINDS, "schedule"), 0)
         self._is_closing = self._is_draining = False
+        self._armed_at: datetime | None = None
         self._looking: anyio.Lock  # created on the event loop on which it is entered
 
     @asynccontextmanager
     async def __asynccontextmanager__(self) -> AsyncGenerator[PersonaInbox, None]:
         self._is_closing = self._is_draining = False
-        await self.persona.arm_schedules()
+        self._armed_at = None
+        await self._arm_schedules()
         self._looking = anyio.Lock()
         async with task_group() as self._group:
             for kind in self._busy:
@@ -148,6 +152,17 @@ class PersonaInbox(anyio.AsyncContextManagerMixin):
                 await changed.wait()
         await self._work(item, places)
 
+    async def _arm_schedules(self) -> None:
+        """Arm the schedules, until they are; again if the clock was set back, by which they wait."""
+        now = self.persona.services.clock.now()
+        if self._armed_at is None or now < self._armed_at - _CLOCK_TOLERANCE:
+            armed = await self.persona.arm_schedules()
+            if isinstance(armed, Failure):
+                if self._group is None:
+                    _log.warning("The schedules are stored later: %s", armed.failure().message)
+                return
+        self._armed_at = now
+
     async def _next(self, kind: WorkKind) -> WorkItem | None:
         """Claim and return the next item; ``None`` when there will be no more."""
         in_turn = kind == "evaluation" and self.persona.settings.evaluation == "after"
@@ -156,6 +171,8 @@ class PersonaInbox(anyio.AsyncContextManagerMixin):
             async with self._looking:  # an item that is being claimed neither waits nor is in progress
                 if (self._is_draining and kind != "delivery") or (self._is_closing and kind == "schedule"):
                     return None
+                if kind == "schedule":
+                    await self._arm_schedules()
                 if not (in_turn and self._busy["event"]):  # events evaluate their plans themselves
                     item = (await self.persona.claim(kind)).value_or(None)
                     if item is not None:

@@ -8,6 +8,7 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from contextvars import ContextVar
 from datetime import UTC, datetime, timedelta
 from functools import partial
+from hashlib import sha256
 from itertools import takewhile
 from operator import not_
 from types import TracebackType
@@ -26,6 +27,7 @@ from reactive_agents.core import errors, persona_events
 from reactive_agents.core.channels import DeliveryDelayed, Reaction
 from reactive_agents.core.ids import ContextId, EventId, PlanId, TaskId
 from reactive_agents.core.persona_queue import (
+    CRON,
     EventEnd,
     NewMessage,
     WorkFilter,
@@ -83,7 +85,8 @@ MOST_REMINDERS = 100
 """Maximum number of waiting reminders of one user."""
 MOST_DELAYED = timedelta(days=366)
 _MOST_SCHEDULES = 10_000
-_CRON = "cron/"
+UNSERVED_SCHEDULE = timedelta(days=1)
+"""How long after its time a schedule that no process serves is dropped."""
 _TYPING_S = 20.0
 """Seconds between typing indicators."""
 _POLL_S = 0.5
@@ -190,7 +193,9 @@ class Persona:
         Fails with ``MemoryUnavailable`` if the queue cannot be read.
         """
         outcomes: list[PersonaOutcome] = []
-        await self.arm_schedules()
+        armed = await self.arm_schedules()
+        if isinstance(armed, Failure):
+            return armed
         while True:
             claimed = await self.claim("event")
             if isinstance(claimed, Failure):
@@ -224,25 +229,40 @@ class Persona:
         room = self.room_of(domain, event)
         return await attempt(self.services.store.add_schedule(room, f"once/{event.id}", event, due))
 
-    async def arm_schedules(self) -> None:
-        """Store the schedules of the domains, drop removed ones, and add due events."""
-        store, now, keys = self.services.store, self.services.clock.now(), set[tuple[Room, str]]()
-        for domain in self.domains.values():
-            for each in domain.schedules:
-                event = _scheduled(each)
-                room = self.room_of(domain.name, event)
-                following = next_time(each.cron, each.timezone, now)
-                key = _CRON + each.name
-                keys.add((evolve(room, context_id=ContextId(key)), key))
-                await attempt(store.add_schedule(room, key, event, following))
+    async def arm_schedules(self) -> Result[None, errors.MemoryErrors]:
+        """Store the schedules of the domains, and add due events.
+
+        Each process serves its own schedules, so that an older and a newer version of the program do not
+        drop those of each other. Those that nobody has served for some time are dropped.
+
+        Fails with ``MemoryUnavailable``.
+        """
+        store, now, own = self.services.store, self.services.clock.now(), self._schedules
+        for key, (domain, each) in own.items():
+            event = _scheduled(each)
+            following = next_time(each.cron, each.timezone, now)
+            added = await attempt(store.add_schedule(self.room_of(domain, event), key, event, following))
+            if isinstance(added, Failure):
+                return added
         listed = WorkFilter(self.settings.id, ("schedule",), ("open",), limit=_MOST_SCHEDULES)
         for item in (await attempt(store.find_work(listed))).value_or(()):
-            known = item.room.domain not in self.domains or (item.room, item.key) in keys
-            if item.key.startswith(_CRON) and not known:
+            unserved_since = max(item.updated_at, item.due or item.updated_at)
+            is_other = item.key.startswith(CRON) and item.key not in own and item.room.domain in self.domains
+            if is_other and unserved_since < now - UNSERVED_SCHEDULE:
                 await attempt(store.order_work(item.number, "drop"))
         while (due := (await self.claim("schedule")).value_or(None)) is not None:
             if not await self._come_due(due):
-                return  # a later try may store it
+                break  # a later try may store it
+        return Success(None)
+
+    @property
+    def _schedules(self) -> Mapping[str, tuple[Domain, EventSchedule]]:
+        """The schedules of the domains, by keys that differ after any change."""
+        return {
+            _cron_key(domain.name, each): (domain.name, each)
+            for domain in self.domains.values()
+            for each in domain.schedules
+        }
 
     async def _come_due(self, item: WorkItem) -> bool:
         """Add the event of a schedule to the queue, and reschedule it.
@@ -251,7 +271,8 @@ class Persona:
         """
         store, now, event = self.services.store, self.services.clock.now(), item.event
         due, following = item.due or now, None
-        if item.key.startswith(_CRON):
+        if item.key.startswith(CRON):
+            now = max(now, due)  # it is due by the clock of the store
             cron, timezone = str(event.details.get("cron")), str(event.details.get("timezone"))
             due = latest_time(cron, timezone, due, now)
             following = next_time(cron, timezone, now)
@@ -315,8 +336,10 @@ class Persona:
 
         Fails with ``MemoryUnavailable``.
         """
-        store = self.services.store
-        return await attempt(store.claim(self.settings.id, kind, domains=tuple(self.domains), room=room))
+        claimed = self.services.store.claim(
+            self.settings.id, kind, domains=tuple(self.domains), room=room, schedules=tuple(self._schedules)
+        )
+        return await attempt(claimed)
 
     async def work_event(self, item: WorkItem, event: DomainEvent | None = None) -> PersonaOutcome | None:
         """Process a claimed event up to its stored end; it stays claimed.
@@ -710,8 +733,9 @@ class Persona:
             if adjustment.action == "ABORT":  # on disk at once, so that a restart does not continue it
                 status, reason, abstained = "failed", adjustment.reasoning, is_abstention(outcome)
                 plan = end_plan(plan, status, services.clock.now())
-            await cycle.save(plan)
-            await cycle.publish(persona_events.PersonaStepEnded, plan_id=plan.id, outcome=outcome)
+            stamp = cycle.events.stamp()
+            step_ended = persona_events.PersonaStepEnded(*stamp, plan_id=plan.id, outcome=outcome)
+            await cycle.save(plan, ended=step_ended)  # later steps are told of a failed one
             await cycle.publish(
                 persona_events.PersonaPlanAdjusted,
                 plan_id=plan.id,
@@ -955,20 +979,25 @@ async def try_later(
         cost_usd: the unstored cost of the try.
         is_unanswered: whether to send the fallback after the last try.
     """
-    store = services.store
     if item.attempts < policy.tries:
         due = services.clock.now() + timedelta(seconds=policy.pause_s(item.attempts))
-        await attempt(store.release(item, due=due, reason=reason, cost_usd=cost_usd))
+        await attempt(services.store.release(item, due=due, reason=reason, cost_usd=cost_usd))
         return
-    if is_unanswered and policy.fallback:
-        await attempt(store.add_message(item, _fallback(item.event.id, policy)))
-    await _end_dead(item, reason, services, cost_usd)
+    message = _fallback(item.event.id, policy) if is_unanswered and policy.fallback else None
+    await _end_dead(item, reason, services, cost_usd, message)
 
 
-async def _end_dead(item: WorkItem, reason: str, services: PersonaServices, cost_usd: float = 0.0) -> None:
+async def _end_dead(
+    item: WorkItem,
+    reason: str,
+    services: PersonaServices,
+    cost_usd: float = 0.0,
+    message: NewMessage | None = None,
+) -> None:
     """End an item as a dead letter, with a warning in the log."""
-    await attempt(services.store.end_work(item, "dead", reason=reason, cost_usd=cost_usd))
-    _log.warning("The %s %d is a dead letter: %s", item.kind, item.number, reason)
+    ended = services.store.end_work(item, "dead", reason=reason, cost_usd=cost_usd, message=message)
+    if (await attempt(ended)).value_or(False):  # otherwise another process has it, or it is tried again
+        _log.warning("The %s %d is a dead letter: %s", item.kind, item.number, reason)
 
 
 def _fallback(event_id: EventId, policy: DeliveryPolicy, *, is_delivered: bool = False) -> NewMessage:
@@ -977,6 +1006,15 @@ def _fallback(event_id: EventId, policy: DeliveryPolicy, *, is_delivered: bool =
 
 def _declined(event: DomainEvent, room: Room, reason: str) -> PersonaOutcome:
     return PersonaOutcome(event.id, "declined", reason, room=room)
+
+
+def _cron_key(domain: Domain, schedule: EventSchedule) -> str:
+    """Return the key of a schedule, another one after any change."""
+    each = schedule
+    texts = (domain, each.cron, each.timezone, each.content, each.context, each.author, each.tenant)
+    parts = "\x1f".join((*texts, f"{each.priority:g}"))
+    digest = sha256(parts.encode(errors="surrogatepass")).hexdigest()
+    return f"{CRON}{schedule.name}/{digest[:8]}"
 
 
 def _scheduled(schedule: EventSchedule) -> DomainEvent:

@@ -287,9 +287,7 @@ def _problem(outcome: personas.StepOutcome) -> str:
 
 
 def _called(calls: Sequence[personas.StepCall]) -> list[str]:
-    states = {None: "no result", True: "worked", False: "failed"}
     called = "\n".join(
-        f"- {each.tool} {each.arguments} [{states[each.success]}] {each.result}"
-        for each in calls[-MOST_CALLS:]
+        f"- {each.tool} {each.arguments} [{each.state}] {each.result}" for each in calls[-MOST_CALLS:]
     )
     return [f"The tool calls, with their results:\n{fence('calls', called)}"] if calls else []

@@ -772,20 +772,28 @@ class PersonaQueue(Protocol):
     def add_schedule(
         self, room: Room, key: str, event: DomainEvent, due: datetime
     ) -> Effect[None, MemoryErrors]:
-        """Store an event that comes later; it replaces a different one of its key."""
-        ...
+        """Store an event that comes later; it replaces a different one of its key.
 
-    def add_message(self, claim: WorkItem, message: NewMessage) -> Effect[bool, MemoryErrors]:
-        """Add a message to be delivered in the room of an item, once by its key."""
+        The same one keeps its time, unless that is later than the new one.
+        """
         ...
 
     def claim(
-        self, persona_id: PersonaId, kind: WorkKind, *, domains: Sequence[Domain], room: Room | None = None
+        self,
+        persona_id: PersonaId,
+        kind: WorkKind,
+        *,
+        domains: Sequence[Domain],
+        room: Room | None = None,
+        schedules: Sequence[str] = (),
     ) -> Effect[WorkItem | None, MemoryErrors]:
         """Claim the next due item of some domains, or of one room.
 
         An item comes after the others of its kind and room that arrived before it. Among rooms, the one with
         the highest priority is first; of equal ones, each tenant has a turn.
+
+        Args:
+            schedules: the keys of those in the notation of cron that are claimed; others are left alone.
         """
         ...
 
@@ -817,8 +825,13 @@ class PersonaQueue(Protocol):
         reason: str = "",
         message_id: str = "",
         cost_usd: float = 0.0,
+        message: NewMessage | None = None,
     ) -> Effect[bool, MemoryErrors]:
-        """End an item and give it up."""
+        """End an item and give it up.
+
+        Args:
+            message: to be delivered in its room, once by its key; it is stored with the end, or not at all.
+        """
         ...
 
     def release(
@@ -876,12 +889,14 @@ class PersonaStore(PersonaQueue, Protocol):
         *,
         progress: bool = True,
         cost_usd: float = 0.0,
+        journal: Sequence[PersonaEvent] = (),
     ) -> Effect[bool, MemoryErrors]:
         """Store the plan under its id, or return ``False`` when its event is held no more.
 
         Args:
             progress: whether the tries of the event are counted from zero.
             cost_usd: US dollars of the event since the last time.
+            journal: appended to the journal with the plan, or not at all.
         """
         ...
 

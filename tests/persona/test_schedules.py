@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
 from datetime import timedelta
 from typing import Any
 
@@ -10,11 +11,13 @@ import pytest
 from attrs import evolve
 from dependency_injector import providers
 from returns.future import FutureResult
+from returns.result import Failure
 
 from reactive_agents import AgentError, Personas
 from reactive_agents.agent.persona import PersonaAgent
 from reactive_agents.core.errors import MemoryUnavailable
 from reactive_agents.core.events import ToolCallCompleted
+from reactive_agents.core.persona_queue import WorkFilter
 from reactive_agents.core.personas import DomainEvent, EngagementPolicy, EventSchedule, PersonaOutcome, Room
 from reactive_agents.effects import attempt
 from reactive_agents.persona import PersonaInbox
@@ -45,7 +48,8 @@ def anyio_backend(request: pytest.FixtureRequest) -> Backend:
 
 
 def bench_with(*schedules: EventSchedule, **fields: Any) -> PersonaBench:
-    bench = persona_bench(ScriptedLLM(forever(say("So."))), reasoning=False, clock=FakeClock(), **fields)
+    fields = {"clock": FakeClock(), **fields}
+    bench = persona_bench(ScriptedLLM(forever(say("So."))), reasoning=False, **fields)
     bench.persona.domains["chat"] = evolve(bench.persona.domains["chat"], schedules=schedules)
     return bench
 
@@ -68,18 +72,111 @@ async def test_an_event_comes_at_each_time_and_once_for_those_that_were_missed()
     assert await resumed(bench) == [(f"morning@{later}T08:00:00", "team")]
 
 
-async def test_a_schedule_that_was_changed_or_removed_comes_as_it_is_now() -> None:
+def another_process(bench: PersonaBench, *schedules: EventSchedule) -> PersonaBench:
+    """A process of the same persona, which began with these schedules."""
+    return bench_with(*schedules, store=bench.store, clock=bench.clock)
+
+
+def advance(bench: PersonaBench, days: float) -> None:
+    bench.clock._start += timedelta(days=days)
+
+
+async def test_a_changed_schedule_follows_its_new_times() -> None:
     bench = bench_with(MORNING)
     assert await resumed(bench) == []
-    evening = evolve(MORNING, cron="0 20 * * *", timezone="Europe/Berlin")
-    changed = bench_with(evening, store=bench.store)
-    changed.clock.advance((bench.clock.now() - changed.clock.now()).total_seconds())
+    changed = another_process(bench, evolve(MORNING, cron="0 20 * * *", timezone="Europe/Berlin"))
     assert await resumed(changed) == []
-    removed = bench_with(store=bench.store)
-    removed.persona.domains["chat"] = evolve(removed.persona.domains["chat"], reminders=True)
-    assert await resumed(removed) == []
-    assert [each.status for each in bench.store.work.values()] == ["dropped"]
-    assert [each.event.details["cron"] for each in bench.store.work.values()] == ["0 20 * * *"]
+    advance(changed, 1)
+    assert await resumed(changed) == [(f"morning@{START:%Y-%m-%d}T20:00:00", "team")]
+
+
+async def test_a_removed_schedule_comes_no_more_and_is_dropped_after_a_day() -> None:
+    bench = bench_with(MORNING)
+    assert await resumed(bench) == []
+    removed = another_process(bench)
+    for passed, status in ((1, "open"), (1, "dropped")):
+        advance(removed, passed)
+        assert await resumed(removed) == []
+        assert [each.status for each in bench.store.work.values()] == [status]
+
+
+async def test_processes_with_different_schedules_keep_those_of_each_other() -> None:
+    """While a version that adds one is deployed, and changes another."""
+    evening = EventSchedule("evening", "0 20 * * *", "Sum up.", context="team")
+    old = bench_with(MORNING)
+    assert await resumed(old) == []
+    new = another_process(old, evolve(MORNING, content="Post all tickets."), evening)
+    assert await resumed(new) == []
+    again = another_process(old, MORNING)  # the old version, started again meanwhile
+    assert await resumed(again) == []
+    advance(new, 1)
+    day = f"{START:%Y-%m-%d}"
+    at_eight, at_twenty = (f"morning@{day}T08:00:00", "team"), (f"evening@{day}T20:00:00", "team")
+    assert await resumed(again) == [at_eight]
+    assert await resumed(new) == [at_twenty], "what several have comes once"
+    advance(new, 1)
+    assert [name for name, _ in await resumed(new)] == [
+        f"{name}@{START + timedelta(days=1):%Y-%m-%d}T{hour}:00:00"
+        for name, hour in (("morning", "08"), ("evening", "20"))
+    ]
+    assert [each.content async for each in contents(new)][-2:] == ["Post all tickets.", "Sum up."]
+
+
+async def contents(bench: PersonaBench) -> AsyncIterator[DomainEvent]:
+    found = await attempt(bench.store.find_work(WorkFilter(kinds=("event",))))
+    for each in reversed(found.unwrap()):
+        yield each.event
+
+
+async def test_a_schedule_that_a_clock_far_ahead_armed_comes_at_its_next_time() -> None:
+    ahead = bench_with(MORNING)
+    advance(ahead, 3650)
+    assert await resumed(ahead) == []
+    right = bench_with(MORNING, store=ahead.store)
+    right.store._clock = right.clock
+    assert await resumed(right) == []
+    advance(right, 1)
+    assert await resumed(right) == [(f"morning@{START:%Y-%m-%d}T08:00:00", "team")]
+
+
+async def test_an_inbox_arms_its_schedules_again_when_the_clock_is_set_back() -> None:
+    bench = bench_with(MORNING)
+    advance(bench, 3650)
+    outcomes: list[PersonaOutcome] = []
+    async with PersonaInbox(bench.persona, outcomes.append):
+        await until(lambda: bench.store.work)
+        advance(bench, -3650)
+        await anyio.sleep(1)
+        advance(bench, 1)
+        await until(lambda: outcomes)
+    assert [each.event_id for each in outcomes] == [f"morning@{START:%Y-%m-%d}T08:00:00"]
+
+
+async def test_schedules_are_stored_when_the_store_can_be_used_again(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    bench = bench_with(MORNING)
+    bench.store.fails_with = MemoryUnavailable("The file is locked.", "add_schedule")
+    refused = await attempt(bench.persona.resume())
+    assert isinstance(refused, Failure)
+    async with PersonaInbox(bench.persona):
+        assert "The schedules are stored later: The file is locked." in caplog.text
+        bench.store.fails_with = None
+        await until(lambda: bench.store.work)
+
+
+@pytest.mark.parametrize("skews", [(-3, 5), (5, -3), (5, 3)])
+async def test_each_event_comes_once_whatever_the_clocks_of_the_machines_say(skews: tuple[int, int]) -> None:
+    """``skew_us`` is by how much the clock of the database is ahead of that of a machine."""
+    bench, names = bench_with(MORNING), list[str]()
+    machines = bench, bench_with(MORNING, store=bench.store)
+    for second in range(-20, 20):
+        for machine, skew in zip(machines, skews, strict=True):
+            bench.store._tables.skew_us, bench.store._clock = skew * 1_000_000, machine.clock
+            machine.clock._start = START + timedelta(hours=8, seconds=second - skew)
+            if second % 2 == (machine is bench):
+                names += [name for name, _ in await resumed(machine)]
+    assert names == [f"morning@{START:%Y-%m-%d}T08:00:00"]
 
 
 async def test_an_event_that_could_not_be_stored_is_added_later_under_its_id() -> None:

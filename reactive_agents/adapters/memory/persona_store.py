@@ -57,6 +57,7 @@ The next wait is four times as long, later ones sixteen times.
 
 _ROOM = "persona_id = ? AND tenant = ? AND domain = ? AND context_id = ?"
 _OPEN = "status IN ('open', 'answered')"
+_NOT_CRON = f"substr(key, 1, {len(queue.CRON)}) != '{queue.CRON}'"
 _LET_GO = "holder = '', lease_until = 0"
 _FIELDS = (
     *("number", "kind", "key", "status", "attempts", "holder", "due", "created_at", "updated_at", "reason"),
@@ -104,12 +105,19 @@ class SqlitePersonaStore:
         *,
         progress: bool = True,
         cost_usd: float = 0.0,
+        journal: Sequence[PersonaEvent] = (),
     ) -> Result[bool, MemoryErrors]:
-        """Store the plan under its id, unless the claim was lost."""
-        clean = self._records.redacted(plan)
-        work = partial(
-            _save_plan, plan=clean, claim=claim, progress=progress, cost_usd=cost_usd, now=self._now
-        )
+        """Store the plan under its id, with what it adds to the journal, unless the claim was lost."""
+        clean, events = self._records.redacted(plan), [self._records.redacted(each) for each in journal]
+
+        def work(file: Transaction) -> bool:
+            saved = _save_plan(
+                file, plan=clean, claim=claim, progress=progress, cost_usd=cost_usd, now=self._now
+            )
+            for event in events if saved else ():
+                _add_to_journal(file, event)
+            return saved
+
         return await self._database.write("save_plan", work, of=_part(plan.room))
 
     @effect
@@ -239,25 +247,23 @@ class SqlitePersonaStore:
     @effect
     async def save_self_state(self, state: personas.SelfState) -> Result[None, MemoryErrors]:
         """Store the state, replacing an earlier one."""
-        clean = self._records.redacted(state)
-        return await self._put(
-            "save_self_state",
-            _part(state.room),
-            "INSERT INTO persona_states (persona_id, tenant, domain, context_id, data) "
-            "VALUES (?, ?, ?, ?, ?) ON CONFLICT (persona_id, tenant, domain, context_id) "
-            "DO UPDATE SET data = excluded.data",
-            *_place(state.room),
-            to_json(clean),
-            soon=True,
-        )
+        data = to_json(self._records.redacted(state))
+
+        def work(file: Transaction) -> None:
+            file.execute(
+                "INSERT INTO persona_states (persona_id, tenant, domain, context_id, data) "
+                "VALUES (?, ?, ?, ?, ?) ON CONFLICT (persona_id, tenant, domain, context_id) "
+                "DO UPDATE SET data = excluded.data",
+                (*_place(state.room), data),
+            )
+
+        return await self._database.write_soon("save_self_state", work, of=_part(state.room))
 
     @effect
     async def record(self, event: PersonaEvent) -> Result[None, MemoryErrors]:
         """Append to the journal."""
-        clean = self._records.redacted(event)
-        statement = "INSERT INTO persona_journal (task_id, data) VALUES (?, ?)"
-        values = (event.task_id, to_json(clean, PersonaEvent))
-        return await self._put("record", f"journal {event.task_id}", statement, *values, soon=True)
+        work = partial(_add_to_journal, event=self._records.redacted(event))
+        return await self._database.write_soon("record", work, of=f"journal {event.task_id}")
 
     @effect
     async def journal(self, task_id: TaskId) -> Result[tuple[PersonaEvent, ...], MemoryErrors]:
@@ -317,23 +323,14 @@ class SqlitePersonaStore:
                     "UPDATE persona_work SET status = 'open', due = ?, event = ?, event_id = ?, "
                     f'"user" = ?, priority = ?, attempts = 0, {_LET_GO}, updated_at = ? '
                     f"WHERE kind = 'schedule' AND {_ROOM} AND key = ? "
-                    "AND NOT (status = 'open' AND event = ?)",
+                    "AND NOT (status = 'open' AND event = ? AND due <= ?)",  # later: by a wrong clock
                     (
                         *(due_us, to_json(event), event.id, event.user_id, event.priority, self._now()),
-                        *(*_place(place), key, to_json(event)),
+                        *(*_place(place), key, to_json(event), due_us),
                     ),
                 )
 
         return await self._database.write("add_schedule", work, of=_part(place))
-
-    @effect
-    async def add_message(
-        self, claim: queue.WorkItem, message: queue.NewMessage
-    ) -> Result[bool, MemoryErrors]:
-        """Add a message for delivery, once per key."""
-        clean = self._records.redacted(message)
-        work = partial(_add_message, item=claim, message=clean, now=self._now)
-        return await self._database.write("add_message", work, of=_part(claim.room))
 
     @effect
     async def claim(
@@ -343,6 +340,7 @@ class SqlitePersonaStore:
         *,
         domains: Sequence[personas.Domain],
         room: personas.Room | None = None,
+        schedules: Sequence[str] = (),
     ) -> Result[queue.WorkItem | None, MemoryErrors]:
         """Claim the next item of some domains, or of one room.
 
@@ -350,9 +348,12 @@ class SqlitePersonaStore:
         """
         holder = new_holder()
         served = self._served.get((persona_id, kind))
+        chosen = (*(domains if room is None else _place(room)), *(schedules if kind == "schedule" else ()))
 
         def work(file: Transaction) -> queue.WorkItem | None:
             places = f"domain IN ({marks(domains)})" if room is None else _ROOM
+            if kind == "schedule":
+                places += f" AND ({_NOT_CRON} OR key IN ({marks(schedules) or 'NULL'}))"
             at = self._now()
             heads = file.execute(
                 "SELECT work.number, due, holder, lease_until, attempts, updated_at, status "
@@ -360,7 +361,7 @@ class SqlitePersonaStore:
                 f"FROM persona_work WHERE persona_id = ? AND kind = ? AND {_OPEN} AND {places} "
                 "GROUP BY tenant, domain, context_id) AS first ON work.number = first.number "
                 "ORDER BY first.highest DESC, work.tenant <= ?, work.tenant, work.number",
-                (persona_id, kind, *(domains if room is None else _place(room)), served),
+                (persona_id, kind, *chosen, served),
             ).fetchall()
             for head, due, held_by, lease_until, attempts, begun, status in heads:
                 if held_by and lease_until >= at and not is_gone(held_by):
@@ -485,8 +486,9 @@ class SqlitePersonaStore:
         reason: str = "",
         message_id: str = "",
         cost_usd: float = 0.0,
+        message: queue.NewMessage | None = None,
     ) -> Result[bool, MemoryErrors]:
-        """End an item."""
+        """End an item, with the message that is sent for it, in one transaction."""
         self._leases.let_go(claim.holder)
         return await self._changed(
             "end_work",
@@ -497,6 +499,7 @@ class SqlitePersonaStore:
             without_surrogates(self._records.redacted(reason)) or None,
             without_surrogates(message_id),
             cost_usd,
+            message=message and self._records.redacted(message),
         )
 
     @effect
@@ -506,12 +509,14 @@ class SqlitePersonaStore:
         """Release an item; without a reason it was not tried."""
         self._leases.let_go(claim.holder)
         untried = claim.attempts - (not reason)  # fewer if it made progress, or was not begun
+        # a pause is of this machine's clock, the time of a schedule is the same on all machines
+        skew_us = 0 if claim.kind == "schedule" else self._database.skew_us
         return await self._changed(
             "release",
             claim,
             "due = ?, reason = ?, attempts = CASE WHEN attempts < ? THEN attempts ELSE ? END, "
             f"cost_usd = cost_usd + ?, {_LET_GO}",
-            0 if due is None else microseconds(due) + self._database.skew_us,
+            0 if due is None else microseconds(due) + skew_us,
             without_surrogates(self._records.redacted(reason)),
             untried,
             untried,
@@ -519,13 +524,22 @@ class SqlitePersonaStore:
         )
 
     async def _changed(
-        self, operation: str, claim: queue.WorkItem, changes: str, *values: object, soon: bool = False
+        self,
+        operation: str,
+        claim: queue.WorkItem,
+        changes: str,
+        *values: object,
+        message: queue.NewMessage | None = None,
+        soon: bool = False,
     ) -> Result[bool, MemoryErrors]:
-        """Change an item that is still held."""
+        """Change an item that is still held, and add a message of it."""
         statement = f"UPDATE persona_work SET {changes}, updated_at = ? WHERE number = ? AND holder = ?"
 
         def work(file: Transaction) -> bool:
-            return file.execute(statement, (*values, self._now(), claim.number, claim.holder)).rowcount > 0
+            changed = file.execute(statement, (*values, self._now(), claim.number, claim.holder)).rowcount > 0
+            if changed and message is not None:
+                _add_message(file, item=claim, message=message, now=self._now)
+            return changed
 
         write = self._database.write_soon if soon else self._database.write
         return await write(operation, work, of=_part(claim.room))
@@ -713,17 +727,6 @@ class SqlitePersonaStore:
     def _now(self) -> int:
         return microseconds(self._clock.now()) + self._database.skew_us
 
-    async def _put(
-        self, operation: str, part: str, statement: str, *values: object, soon: bool = False
-    ) -> Result[None, MemoryErrors]:
-        """Store a record; if ``soon``, the next durable write brings it to the disk."""
-
-        def work(file: Transaction) -> None:
-            file.execute(statement, values)
-
-        write = self._database.write_soon if soon else self._database.write
-        return await write(operation, work, of=part)
-
     async def _all(
         self, operation: str, kind: Any, place: str, *values: object
     ) -> Result[tuple[Any, ...], MemoryErrors]:
@@ -795,6 +798,11 @@ def _save_plan(
         ),
     )
     return True
+
+
+def _add_to_journal(file: Transaction, event: PersonaEvent) -> None:
+    values = (event.task_id, to_json(event, PersonaEvent))
+    file.execute("INSERT INTO persona_journal (task_id, data) VALUES (?, ?)", values)
 
 
 def _change_learnings(
@@ -873,8 +881,9 @@ def _insert(
     return None if inserted is None else inserted[0]
 
 
-def _add_message(file: Transaction, *, item: queue.WorkItem, message: queue.NewMessage, now: Now) -> bool:
-    added = _insert(
+def _add_message(file: Transaction, *, item: queue.WorkItem, message: queue.NewMessage, now: Now) -> None:
+    """Add a message for delivery in the room of an item, once by its key."""
+    _insert(
         file,
         "delivery",
         item.room,
@@ -887,7 +896,6 @@ def _add_message(file: Transaction, *, item: queue.WorkItem, message: queue.NewM
         plan_id=item.plan_id,
         task_id=item.task_id,
     )
-    return added is not None
 
 
 def _item_of(file: Transaction, room: personas.Room, kind: queue.WorkKind, key: str) -> queue.WorkItem | None:

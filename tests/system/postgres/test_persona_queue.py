@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from reactive_agents.adapters.memory.persona_store import SqlitePersonaStore
 from reactive_agents.core.ids import ContextId, PersonaId, TaskId
-from reactive_agents.core.persona_queue import EventEnd, NewMessage, Submission, WorkFilter, WorkItem
+from reactive_agents.core.persona_queue import CRON, EventEnd, NewMessage, Submission, WorkFilter, WorkItem
 from reactive_agents.core.personas import DailyLimits, PersonaOutcome, Room
 from reactive_agents.effects import attempt
 from reactive_agents.testing import FakeClock
@@ -40,6 +40,7 @@ limits = st.sampled_from([None, 1, 2])
 users = st.sampled_from(["Ann", "Bob"])
 kinds = st.sampled_from(["event", "event", "delivery", "evaluation", "schedule"])
 domains = st.sampled_from([("chat",), ("chat", "mail")])
+known = st.sampled_from([(), ("other",), ("other", CRON)])
 costs = st.sampled_from([0.0, 0.5])
 messages = st.builds(
     NewMessage, st.sampled_from(["m1", "m2"]), st.just("text"), st.just("answer"), st.booleans()
@@ -69,10 +70,11 @@ def steps(draw: st.DrawFn) -> Step:
             [
                 ("add_event", (room, event), full),
                 ("add_event", (room, event), full),
-                ("add_schedule", (room, draw(st.sampled_from(["k1", "k2"])), event, draw(dues)), {}),
+                ("add_schedule", (room, draw(st.sampled_from(["k1", CRON])), event, draw(dues)), {}),
                 ("claim", (ADA, draw(kinds)), {"domains": draw(domains)}),
                 ("claim", (ADA, draw(kinds)), {"domains": draw(domains)}),
                 ("claim", (ADA, draw(kinds)), {"domains": draw(domains), "room": room}),
+                ("claim", (ADA, "schedule"), {"domains": draw(domains), "schedules": draw(known)}),
                 ("find_work", (WorkFilter(ADA, user=draw(users), limit=3),), {}),
                 ("waiting", (ADA, draw(kinds)), {"domains": draw(domains)}),
                 ("transcript", (room,), {"limit": draw(st.sampled_from([0, 1, 50]))}),
@@ -95,9 +97,12 @@ def steps_of_claims(draw: st.DrawFn) -> Step:
         st.sampled_from(
             [
                 ("end_event", (draw(st.lists(messages, max_size=2)), draw(st.booleans())), {}),
-                ("end_work", (status,), {"reason": reason, "cost_usd": cost}),
+                (
+                    "end_work",
+                    (status,),
+                    {"reason": reason, "cost_usd": cost, "message": draw(st.none() | messages)},
+                ),
                 ("release", (), {"due": draw(st.none() | dues), "reason": reason, "cost_usd": cost}),
-                ("add_message", (draw(messages),), {}),
                 ("engage", (most, START), {}),
                 ("begin_task", (TaskId(draw(st.sampled_from(["t1", "t2"]))),), {}),
             ]
