@@ -281,6 +281,7 @@ class Cycle:
 
         Raises:
             OvertakenError: another process has taken the event.
+            UnreadableError: the store failed before a step, and knows of all that ended.
         """
         cost_usd = self.unstored_usd
         if ended is not None:
@@ -288,7 +289,10 @@ class Cycle:
         stored = self.services.store.save_plan(
             plan, self.claim, progress=progress, cost_usd=cost_usd, journal=self.unrecorded
         )
-        saved = await self.attempt_or("record", stored, None)
+        if progress or self.unrecorded:
+            saved = await self.attempt_or("record", stored, None)
+        else:  # a step that the store does not know would be repeated by a later process
+            saved = await self.read(stored, None)
         if saved is False:
             raise OvertakenError
         if saved:

@@ -25,6 +25,7 @@ from returns.result import Failure, Result, Success
 
 from reactive_agents.core import errors, persona_events
 from reactive_agents.core.channels import DeliveryDelayed, Reaction
+from reactive_agents.core.codec import to_json
 from reactive_agents.core.ids import ContextId, EventId, PlanId, TaskId
 from reactive_agents.core.persona_queue import (
     CRON,
@@ -49,6 +50,7 @@ from reactive_agents.core.personas import (
     PersonaSettings,
     PersonaTask,
     Room,
+    joined_names,
 )
 from reactive_agents.core.plans import PlanStatus
 from reactive_agents.core.run_record import latest_time, next_time
@@ -227,7 +229,8 @@ class Persona:
         if problem is not None:
             return Failure(problem)
         room = self.room_of(domain, event)
-        return await attempt(self.services.store.add_schedule(room, f"once/{event.id}", event, due))
+        key = f"once/{joined_names(room.context_id, event.id)}"
+        return await attempt(self.services.store.add_schedule(room, key, event, due))
 
     async def arm_schedules(self) -> Result[None, errors.MemoryErrors]:
         """Store the schedules of the domains, and add due events.
@@ -673,8 +676,7 @@ class Persona:
                 changed, blocked = evolve(event, content=BLOCKED), report.detail or report.violation
             changed = evolve(changed, author=self._name_of(event, cycle))
         if changed != event and cycle.claim is not None:
-            stored = self.services.store.replace_event(cycle.claim, changed)
-            await cycle.attempt_or("record", stored, default=True)
+            await cycle.read(self.services.store.replace_event(cycle.claim, changed), default=True)
         return changed, blocked and f"A guardrail blocked the event: {blocked}"
 
     async def _check_name(self, event: DomainEvent, cycle: Cycle) -> str:
@@ -697,6 +699,9 @@ class Persona:
         """End an event that ended several processes."""
         ends = 0 if cycle.claim is None else cycle.claim.attempts - 1
         reason = f"Its process ended {ends} times without progress, and it is given up."
+        if plan is None and cycle.claim is not None and cycle.domain.engine.ports.guardrail != Nothing:
+            unchecked = evolve(event, content=UNCHECKED, author=self._name_of(event, cycle))
+            await cycle.read(self.services.store.replace_event(cycle.claim, unchecked), default=True)
         if plan is not None:
             await cancel_steps(plan, cycle)
             plan = end_plan(plan, "failed", self.services.clock.now())
@@ -819,7 +824,7 @@ class Persona:
         cycle, store = self._cycle_of(item), self.services.store
         # an interrupted try counts, since the message may have been sent
         async with _given_back(item, cycle, reason="Its delivery was interrupted."):
-            again = item.attempts > 1
+            again = item.attempts > 1 or item.reason != ""
             sent = await self._send(item.event, text, item.delivery_key, cycle, again=again)
             if isinstance(sent, Success):
                 await cycle.attempt_or("deliver", store.end_work(item, message_id=sent.unwrap()), True)
@@ -912,7 +917,7 @@ async def remind(at: str, text: str) -> str:
         raise RuntimeError(f"{event.author} has {MOST_REMINDERS} reminders already.")
     later = evolve(
         event,
-        id=EventId(f"reminder-{services.ids.new()}"),
+        id=EventId(f"reminder-{sha256(to_json((event.id, at, text)).encode()).hexdigest()[:16]}"),
         content=f"{REMINDER}{text}",
         priority=1.0,  # the user chose the time, so it comes in quiet hours too
         details={**event.details, "direct": True},

@@ -76,7 +76,7 @@ async def evaluate_outcome(
     plan = evolve(plan, feedback=current.feedback)
     evaluation = _by_evidence(evaluation, plan, calls, checked)
     evaluated = evolve(plan, succeeded=evaluation.meets_criteria)
-    await cycle.save(evaluated)
+    await cycle.save(evaluated, progress=False)  # bounds the retries of one that ends the process
     await cycle.publish(PersonaOutcomeEvaluated, evaluation=evaluation)
     if evaluation.pattern:
         reflection = f"Learned: {evaluation.pattern}"
@@ -279,7 +279,7 @@ class PersonaReasoningSystem:
         """Store a reaction to a plan's answer and learn from it; return what was done."""
         store, now = self._services.store, self._services.clock.now()
         async with self._alone():
-            found = await cycle.attempt_or("recall", store.get_plan(feedback.plan_id), Nothing)
+            found = await cycle.read(store.get_plan(feedback.plan_id), Nothing)
             plan = found.value_or(None)
             if plan is None or plan.room != cycle.room:
                 return "The answer that it is about is not known any more."

@@ -312,11 +312,16 @@ def test_what_is_wrong_of_a_domain_is_named(options: dict[str, Any], said: str) 
     assert str(raised.value).startswith(said)
 
 
+KEYED = "event, text, and optionally key, which is given by name"
+
+
 @pytest.mark.parametrize(
     ("name", "function", "expected"),
     [
-        ("deliver", lambda event: None, "event, text, and optionally key"),
-        ("deliver", lambda event, text, name: None, "event, text, and optionally key"),
+        ("deliver", lambda event: None, KEYED),
+        ("deliver", lambda event, text, name: None, KEYED),
+        ("deliver", lambda event, text, key, /: None, KEYED),
+        ("deliver", lambda event, text, key="", /: None, KEYED),
         ("describe", lambda: "", "event"),
         ("engage", lambda event: True, "event, transcript"),
         ("check", lambda event, answer: True, "event, answer, calls"),

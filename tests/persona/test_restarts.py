@@ -8,19 +8,28 @@ import subprocess
 import sys
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import anyio
 import pytest
+from returns.future import FutureResult
 
 from reactive_agents import Personas, ReactiveAgents
 from reactive_agents.adapters.memory.persona_store import SqlitePersonaStore
 from reactive_agents.adapters.run_record import SqliteRunRecord
 from reactive_agents.adapters.system import SystemClock
-from reactive_agents.core.persona_events import PersonaPlanResumed, PersonaStepStarted
+from reactive_agents.core.errors import MemoryUnavailable, RateLimited
+from reactive_agents.core.persona_events import (
+    PersonaPlanAdjusted,
+    PersonaPlanResumed,
+    PersonaStepEnded,
+    PersonaStepStarted,
+)
+from reactive_agents.core.personas import DeliveryPolicy
 from reactive_agents.core.run_record import RunFilter
 from reactive_agents.effects import attempt
-from reactive_agents.testing import InMemoryPersonaStore, ScriptedLLM, answer, call, say
-from tests.support.personas import an_event, assessed, persona_bench
+from reactive_agents.testing import FakeTools, InMemoryPersonaStore, ScriptedLLM, answer, call, fail, say
+from tests.support.personas import an_event, assessed, persona_bench, planned
 
 pytestmark = pytest.mark.anyio
 
@@ -102,8 +111,6 @@ async def test_a_killed_persona_goes_on_where_it_was(tmp_path: Path, how: str) -
 
 async def test_a_cancelled_persona_goes_on_as_a_fresh_object(tmp_path: Path) -> None:
     store = SqlitePersonaStore(tmp_path / "memory.db")
-    from tests.support.personas import planned
-
     llm = ScriptedLLM(
         planned("Step one.", "Step two."),
         say("One is done.", when="Step one."),
@@ -237,3 +244,139 @@ async def test_the_run_of_an_event_that_is_given_up_is_cancelled(tmp_path: Path,
     with closing(sqlite3.connect(tmp_path / "runs.db")) as record:
         (found,) = record.execute("SELECT status, wanted FROM runs").fetchall()
     assert found == (("open", "cancel") if is_elsewhere else ("cancelled", ""))
+
+
+KILLED_AS_A_STEP_FAILS = """
+import os, signal, sys, anyio
+from reactive_agents.adapters.memory.persona_store import SqlitePersonaStore
+from reactive_agents.core.errors import RateLimited
+from reactive_agents.core.persona_events import PersonaStepEnded
+from reactive_agents.testing import FakeTools, ScriptedLLM, call, fail
+from tests.support.personas import persona_bench, planned
+
+def end(event):
+    if isinstance(event, PersonaStepEnded):
+        os.kill(os.getpid(), signal.SIGKILL)
+
+async def main():
+    llm = ScriptedLLM(
+        planned("Pay A.", contingencies={"rate_limit": ("Tell Bob.",)}),
+        call("pay", invoice="A", when="Pay A."),
+        fail(RateLimited("Too many requests.", "m")),
+    )
+    store = SqlitePersonaStore(sys.argv[1])
+    bench = persona_bench(llm, tools=FakeTools({"pay": lambda **given: "It is paid."}), store=store)
+    bench.persona.services.events.subscribe(end)
+    await bench.process()
+
+anyio.run(main)
+"""
+
+
+@pytest.mark.system
+async def test_a_step_that_failed_is_shown_to_the_next_whenever_the_process_ends(tmp_path: Path) -> None:
+    path = tmp_path / "memory.db"
+    killed = await anyio.run_process(
+        [sys.executable, "-c", KILLED_AS_A_STEP_FAILS, str(path)], cwd=ROOT, check=False
+    )
+    assert (killed.returncode, killed.stderr) == (-signal.SIGKILL, b"")
+    store = SqlitePersonaStore(path)
+    llm = ScriptedLLM(say("It is paid.", when="Tell Bob.\n"), assessed())
+    bench = persona_bench(llm, store=store)
+    (outcome,) = (await attempt(bench.persona.resume())).unwrap()
+    await store.aclose()
+    assert outcome.status == "completed"
+    shown = str(llm.requests[0].messages[-1].content)
+    assert "Step s1 failed. What it did may have taken effect; do not do it again" in shown
+    assert '- pay {"tool": "pay", "arguments": {"invoice": "A"}} [worked] It is paid.' in shown
+
+
+async def test_a_step_that_failed_is_shown_to_the_next_though_the_store_was_busy() -> None:
+    llm = ScriptedLLM(
+        planned("Pay A.", contingencies={"rate_limit": ("Tell Bob.",)}),
+        call("pay", invoice="A", when="Pay A."),
+        fail(RateLimited("Too many requests.", "m")),
+        say("It is paid.", when="[worked] It is paid."),
+    )
+    tools = FakeTools({"pay": lambda **given: "It is paid."})
+    bench = persona_bench(llm, tools=tools, evaluation="off")
+    store, save_plan = bench.store, bench.store.save_plan
+
+    def is_busy_after_the_first_step(event: object) -> None:
+        if isinstance(event, PersonaStepStarted) and event.step.id == "s1":
+            store.save_plan = lambda *given, **named: FutureResult.from_failure(
+                MemoryUnavailable("The file is locked.", "save_plan")
+            )
+        elif isinstance(event, PersonaPlanAdjusted):
+            store.save_plan = save_plan
+
+    bench.persona.services.events.subscribe(is_busy_after_the_first_step)
+    outcome = await bench.process()
+    assert (outcome.answer, outcome.status) == ("It is paid.", "completed")
+    assert outcome.plan is not None
+    journal = (await attempt(store.journal(outcome.plan.task.id))).unwrap()
+    assert [each.outcome.success for each in journal if isinstance(each, PersonaStepEnded)] == [False, True]
+
+
+async def test_no_step_begins_that_a_later_process_would_not_know_of() -> None:
+    llm = ScriptedLLM(*[planned("Pay A.")] * 2, say("It is paid.", when="Pay A."))
+    bench = persona_bench(llm, evaluation="off", delivery=DeliveryPolicy(backoff_s=0.001))
+    save_plan, tries = bench.store.save_plan, list[str]()
+
+    def is_busy_at_first(plan: object, *given: Any, **named: Any) -> Any:
+        tries.append("save_plan")
+        if len(tries) < 3:
+            return FutureResult.from_failure(MemoryUnavailable("The file is locked.", "save_plan"))
+        return save_plan(plan, *given, **named)
+
+    bench.store.save_plan = is_busy_at_first
+    assert (await bench.process()).status == "declined"
+    assert [each.purpose for each in llm.requests] == ["persona-plan"]
+    bench.clock.advance(1)
+    (outcome,) = (await attempt(bench.persona.resume())).unwrap()
+    assert outcome.answer == "It is paid."
+
+
+IN_DOUBT = """
+import os, signal, sys, anyio
+from pathlib import Path
+from reactive_agents import Personas, ReactiveAgents
+from reactive_agents.core.errors import RateLimited
+from reactive_agents.effects import attempt
+from reactive_agents.testing import ScriptedLLM, call, fail, say
+from tests.support.personas import assessed, planned
+
+folder, is_first = Path(sys.argv[1]), sys.argv[2] == "first"
+
+def pay(invoice: str) -> str:
+    "Pay an invoice."
+    os.kill(os.getpid(), signal.SIGKILL)
+
+async def main():
+    plan = planned("Pay A.", contingencies={"rate_limit": ("Tell Bob.",)})
+    llm = ScriptedLLM(plan, call("pay", invoice="A"))
+    if not is_first:
+        llm = ScriptedLLM(fail(RateLimited("Too many requests.", "m")), say("I do not know."), assessed())
+    clerk = ReactiveAgents.create().with_reasoning().with_tools(pay).with_durability(folder / "runs.db")
+    described = Personas.create("Ada").with_memory(folder / "ada.db").with_llm(llm)
+    async with described.with_domain("chat", clerk).with_options(max_replans=0).build() as ada:
+        if is_first:
+            await ada.send("Pay A.")
+        await attempt(ada.persona.resume())
+    for request in llm.requests:
+        print(request.messages[-1].content)
+
+anyio.run(main)
+"""
+
+
+@pytest.mark.system
+def test_a_call_in_doubt_is_shown_as_one_that_may_have_taken_effect(tmp_path: Path) -> None:
+    def process(name: str) -> subprocess.CompletedProcess[str]:
+        command = [sys.executable, "-c", IN_DOUBT, str(tmp_path), name]
+        return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+
+    assert process("first").returncode == -signal.SIGKILL
+    shown = process("second").stdout
+    called = '- pay {"tool": "pay", "arguments": {"invoice": "A"}} [may have taken effect] In doubt:'
+    assert shown.count(called) == 2, "the next step and the evaluation"

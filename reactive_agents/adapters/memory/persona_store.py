@@ -45,6 +45,8 @@ from reactive_agents.ports import Clock
 
 UNREADABLE = "[Its stored form cannot be read.]"
 """The content of an event that another version wrote, or that was damaged."""
+TRIED_BEFORE = "It was begun before a person ordered this."
+"""The reason of such a message without one: it is looked for before it is sent again."""
 LONGEST_COMPARED = 20_000
 """Characters of an event of another room that are read to judge a lesson."""
 _CLOCK_TOLERANCE_US = 1_000_000
@@ -587,9 +589,10 @@ class SqlitePersonaStore:
             if order == "retry":
                 status, needed = "open", "'dead', 'dropped', 'open', 'done'"
             changed = file.execute(
-                f"UPDATE persona_work SET status = ?, attempts = 0, due = 0, {_LET_GO}, "
-                f"updated_at = ? WHERE number = ? AND status IN ({needed})",
-                (status, self._now(), number),
+                "UPDATE persona_work SET status = ?, reason = CASE "
+                "WHEN kind = 'delivery' AND attempts > 0 AND reason = '' THEN ? ELSE reason END, "
+                f"attempts = 0, due = 0, {_LET_GO}, updated_at = ? WHERE number = ? AND status IN ({needed})",
+                (status, TRIED_BEFORE if order == "retry" else "", self._now(), number),
             )
             return changed.rowcount > 0
 
@@ -609,14 +612,15 @@ class SqlitePersonaStore:
     ) -> Result[tuple[queue.Utterance, ...], MemoryErrors]:
         """Return the messages of a room, oldest first: its events with their answers.
 
-        Excludes waiting and dropped events, which no guardrail has checked.
+        Excludes events that wait, were dropped or never ended, which no guardrail has checked.
         """
 
         def work(file: Transaction) -> tuple[queue.Utterance, ...]:
             place = (*_place(room), ALL_ROWS if before is None else before, limit)
             latest = (
                 f"FROM persona_work WHERE kind = 'event' AND {_ROOM} AND number < ? "
-                "AND status NOT IN ('open', 'dropped') ORDER BY number DESC LIMIT ?"
+                "AND status NOT IN ('open', 'dropped') AND NOT (status = 'dead' AND outcome IS NULL) "
+                "ORDER BY number DESC LIMIT ?"
             )
             events = file.execute(f"SELECT {COLUMNS} {latest}", place).fetchall()
             answers: dict[str, list[queue.Utterance]] = {}
