@@ -8,12 +8,15 @@ from typing import Any
 import anyio
 import pytest
 from attrs import evolve
+from returns.future import FutureResult
 
 from reactive_agents.core.channels import Reaction
-from reactive_agents.core.errors import RateLimited
+from reactive_agents.core.errors import MemoryUnavailable, RateLimited
 from reactive_agents.core.ids import PlanId
 from reactive_agents.core.persona_events import PersonaOutcomeEvaluated, PersonaStageFailed
+from reactive_agents.core.persona_queue import WorkItem
 from reactive_agents.core.personas import (
+    DeliveryPolicy,
     DomainEvent,
     Feedback,
     LearningEntry,
@@ -25,7 +28,7 @@ from reactive_agents.effects import attempt
 from reactive_agents.persona.explanation import explain_event
 from reactive_agents.testing import FakeTools, ScriptedLLM, Turn, answer, call, fail, say
 from reactive_agents.testing.core import START
-from tests.support.personas import PersonaBench, alter, assessed, persona_bench, planned
+from tests.support.personas import PersonaBench, alter, an_event, assessed, persona_bench, planned
 
 pytestmark = pytest.mark.anyio
 
@@ -275,3 +278,52 @@ async def test_no_check_judges_the_answer_of_a_plan_that_failed() -> None:
     assert (outcome.status, bench.recorder.of(PersonaStageFailed)) == ("failed", [])
     assert outcome.evaluation is not None
     assert outcome.evaluation.meets_criteria is False
+
+
+async def test_an_evaluation_whose_process_ended_after_it_had_learned_teaches_nothing_twice() -> None:
+    follows = planned("Say it.", goal="Bob knows it.", follows=(1,))
+    bench = await answered(*turns(), follows, say("So."), *[assessed("Name it.")] * 2, reuse_above=1.0)
+    assert (await bench.process(name="e2")).status == "completed"
+    learned = dict(bench.store.learnings)
+    alter(bench.store, "UPDATE persona_work SET status = 'open' WHERE kind = 'evaluation' AND number > 3")
+    await attempt(bench.persona.resume())
+    assert [each.success_count for each in learned.values()] == [2, 1]
+    assert bench.store.learnings == learned
+
+
+async def test_an_evaluation_that_ends_its_process_is_not_repeated_without_end() -> None:
+    bench, tries = persona_bench(ScriptedLLM(*turns())), list[int]()
+
+    def note(event: object) -> None:
+        if isinstance(event, PersonaOutcomeEvaluated):
+            tries.extend(each.attempts for each in bench.store.work.values() if each.kind == "evaluation")
+
+    bench.persona.services.events.subscribe(note)
+    item = await waiting_evaluation(bench)
+    alter(bench.store, "UPDATE persona_work SET attempts = 7, holder = '' WHERE number = ?", item.number)
+    await attempt(bench.persona.resume())
+    assert tries == [8]
+
+
+async def waiting_evaluation(bench: PersonaBench) -> WorkItem:
+    event = an_event()
+    (await attempt(bench.store.add_event(bench.persona.room_of("chat", event), event))).unwrap()
+    item = (await bench.persona.claim("event")).unwrap()
+    assert item is not None
+    await bench.persona.work_event(item)
+    await bench.persona.end_event(item)
+    evaluation = (await bench.persona.claim("evaluation")).unwrap()
+    assert evaluation is not None
+    return evaluation
+
+
+async def test_a_reaction_that_cannot_be_stored_is_taken_later() -> None:
+    bench = await answered(delivery=DeliveryPolicy(backoff_s=0.001))
+    get_plan = bench.store.get_plan
+    locked = MemoryUnavailable("The file is locked.", "get_plan")
+    bench.store.get_plan = lambda plan_id: FutureResult.from_failure(locked)
+    assert await react(bench, "Bob", good=False) is not None
+    bench.store.get_plan = get_plan
+    bench.clock.advance(1)
+    (await attempt(bench.persona.resume())).unwrap()
+    assert outcomes(bench) == (True, False)

@@ -28,7 +28,16 @@ from reactive_agents.core.persona_events import (
 from reactive_agents.core.personas import DeliveryPolicy
 from reactive_agents.core.run_record import RunFilter
 from reactive_agents.effects import attempt
-from reactive_agents.testing import FakeTools, InMemoryPersonaStore, ScriptedLLM, answer, call, fail, say
+from reactive_agents.testing import (
+    FakeTools,
+    InMemoryPersonaStore,
+    ScriptedLLM,
+    answer,
+    call,
+    fail,
+    forever,
+    say,
+)
 from tests.support.personas import an_event, assessed, persona_bench, planned
 
 pytestmark = pytest.mark.anyio
@@ -296,7 +305,7 @@ async def test_a_step_that_failed_is_shown_to_the_next_though_the_store_was_busy
         planned("Pay A.", contingencies={"rate_limit": ("Tell Bob.",)}),
         call("pay", invoice="A", when="Pay A."),
         fail(RateLimited("Too many requests.", "m")),
-        say("It is paid.", when="[worked] It is paid."),
+        forever(say("It is paid.", when="[worked] It is paid.")),
     )
     tools = FakeTools({"pay": lambda **given: "It is paid."})
     bench = persona_bench(llm, tools=tools, evaluation="off")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from pathlib import Path
-from typing import Never
+from typing import Any, Never
 
 import anyio
 import pytest
@@ -862,3 +862,62 @@ async def test_a_queue_that_cannot_be_read_keeps_nobody_waiting() -> None:
     assert (outcome.status, outcome.reason) == ("failed", "The file is locked.")
     (item,) = bench.store.work.values()
     assert item.is_open, "it is processed later"
+
+
+@pytest.mark.parametrize("ends", ["interrupted", "failed"])
+async def test_a_message_that_a_person_orders_again_is_looked_for_first(ends: str) -> None:
+    """A platform without keys may have it already."""
+    looked_for: list[bool] = []
+
+    class Platform:
+        async def send(self, event: DomainEvent, text: str, key: str, *, again: bool) -> str:
+            looked_for.append(again)
+            if ends == "failed" and len(looked_for) == 1:
+                raise ConnectionError("the room is closed")
+            return "m1"
+
+        async def typing(self, event: DomainEvent) -> None:
+            """Show nothing."""
+
+    policy = DeliveryPolicy(tries=1)
+    bench = persona_bench(ScriptedLLM(say("So.")), reasoning=False, delivery=policy)
+    domain: Any = evolve(bench.persona.domains["chat"], channel=Platform())
+    bench.persona.domains["chat"] = domain
+    event = an_event()
+    (await attempt(bench.store.add_event(bench.persona.room_of("chat", event), event))).unwrap()
+    item = (await bench.persona.claim("event")).unwrap()
+    assert item is not None
+    await bench.persona.work_event(item)
+    message = (await bench.persona.claim("delivery")).unwrap()
+    assert message is not None
+    if ends == "failed":
+        await bench.persona.work_item(message)
+    assert (await attempt(bench.store.order_work(message.number, "retry"))).unwrap()
+    message = (await bench.persona.claim("delivery")).unwrap()
+    assert message is not None
+    await bench.persona.work_item(message)
+    assert looked_for[-1]
+
+
+async def test_what_no_guardrail_has_checked_is_in_no_later_prompt() -> None:
+    llm = ScriptedLLM(forever(say("So.")))
+    policy = DeliveryPolicy(backoff_s=0.0001)
+    guardrail = {"guardrail": BlockWords("secret")}
+    bench = persona_bench(llm, reasoning=False, delivery=policy, services=guardrail)
+    names = iter(("transcript", "replace_event"))
+    for name, content in (("e1", "a secret of Eve"), ("e2", "another secret of Eve")):
+        busy = next(names)
+        kept = getattr(bench.store, busy)
+        locked = MemoryUnavailable("The file is locked.", busy)
+        setattr(bench.store, busy, lambda *given, locked=locked, **named: FutureResult.from_failure(locked))
+        event = an_event(content, name)
+        (await attempt(bench.store.add_event(bench.persona.room_of("chat", event), event))).unwrap()
+        assert (await attempt(bench.persona.resume())).unwrap() == ()
+        setattr(bench.store, busy, kept)
+    crashing = an_event("a third secret", "e3")
+    (await attempt(bench.store.add_event(bench.persona.room_of("chat", crashing), crashing))).unwrap()
+    alter(bench.store, "UPDATE persona_work SET attempts = 99 WHERE status = 'open'")
+    (outcome,) = (await attempt(bench.persona.resume())).unwrap()
+    assert "given up" in outcome.reason
+    assert (await bench.process("Hello.", "e4")).answer == "So."
+    assert "secret" not in str(llm.requests)

@@ -15,7 +15,7 @@ from returns.result import Failure
 
 from reactive_agents import AgentError, Personas
 from reactive_agents.agent.persona import PersonaAgent
-from reactive_agents.core.errors import MemoryUnavailable
+from reactive_agents.core.errors import MemoryUnavailable, RateLimited
 from reactive_agents.core.events import ToolCallCompleted
 from reactive_agents.core.persona_queue import WorkFilter
 from reactive_agents.core.personas import DomainEvent, EngagementPolicy, EventSchedule, PersonaOutcome, Room
@@ -29,6 +29,7 @@ from reactive_agents.testing import (
     ScriptedLLM,
     answer,
     call,
+    fail,
     forever,
     say,
 )
@@ -250,6 +251,15 @@ async def test_an_event_that_a_program_schedules_comes_without_other_schedules(h
     assert [each.event_id for each in outcomes] == ["later", "another"]
 
 
+async def test_events_of_one_id_are_scheduled_in_each_of_their_rooms() -> None:
+    bench = bench_with()
+    for room in ("a", "b"):
+        event = an_event(name="later", context=room)
+        (await attempt(bench.persona.schedule("chat", event, START + timedelta(hours=1)))).unwrap()
+    advance(bench, 1)
+    assert sorted(await resumed(bench)) == [("later", "a"), ("later", "b")]
+
+
 # --- reminders ----------------------------------------------------------------------------------------------
 
 
@@ -301,6 +311,18 @@ async def test_a_reminder_knows_the_day_and_comes_in_quiet_hours_too() -> None:
         await attempt(ada.persona.resume())
     assert sent == ["I will.", "Sleep now."]
     assert "+09:00 (Asia/Tokyo) now." in str(llm.requests[0].messages[-1].content)
+
+
+async def test_a_reminder_of_a_step_that_is_executed_again_comes_once() -> None:
+    friday = START + timedelta(days=4)
+    again = call("remind", at=friday.isoformat(), text="Call Eve.")
+    llm = ScriptedLLM(again, fail(RateLimited("Too many requests.", "m")), again, forever(answer("I will.")))
+    sent: list[str] = []
+    ada, clock = reminding(llm, sent)
+    async with ada:
+        await ada.send("Remind me on Friday to call Eve.", context="bob", author="Bob")
+        clock.advance(timedelta(days=4).total_seconds())
+        assert len((await attempt(ada.persona.resume())).unwrap()) == 1
 
 
 @pytest.mark.parametrize(
