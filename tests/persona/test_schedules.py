@@ -15,13 +15,13 @@ from returns.result import Failure
 
 from reactive_agents import AgentError, Personas
 from reactive_agents.agent.persona import PersonaAgent
-from reactive_agents.core.errors import MemoryUnavailable, RateLimited
+from reactive_agents.core.errors import MemoryUnavailable
 from reactive_agents.core.events import ToolCallCompleted
 from reactive_agents.core.persona_queue import WorkFilter
 from reactive_agents.core.personas import DomainEvent, EngagementPolicy, EventSchedule, PersonaOutcome, Room
 from reactive_agents.effects import attempt
 from reactive_agents.persona import PersonaInbox
-from reactive_agents.persona.persona import MOST_REMINDERS
+from reactive_agents.persona.persona import EVENT_UNDER_WAY, MOST_REMINDERS, remind
 from reactive_agents.testing import (
     EventRecorder,
     FakeClock,
@@ -29,7 +29,6 @@ from reactive_agents.testing import (
     ScriptedLLM,
     answer,
     call,
-    fail,
     forever,
     say,
 )
@@ -314,15 +313,15 @@ async def test_a_reminder_knows_the_day_and_comes_in_quiet_hours_too() -> None:
 
 
 async def test_a_reminder_of_a_step_that_is_executed_again_comes_once() -> None:
-    friday = START + timedelta(days=4)
-    again = call("remind", at=friday.isoformat(), text="Call Eve.")
-    llm = ScriptedLLM(again, fail(RateLimited("Too many requests.", "m")), again, forever(answer("I will.")))
-    sent: list[str] = []
-    ada, clock = reminding(llm, sent)
-    async with ada:
-        await ada.send("Remind me on Friday to call Eve.", context="bob", author="Bob")
-        clock.advance(timedelta(days=4).total_seconds())
-        assert len((await attempt(ada.persona.resume())).unwrap()) == 1
+    bench, event, due = bench_with(), an_event(), START + timedelta(days=4)
+    under_way = EVENT_UNDER_WAY.set((bench.persona, bench.persona.room_of("chat", event), event))
+    try:
+        for text in ("Call Eve.", "Call Eve.", "Call Ann."):
+            await remind(due.isoformat(), text)
+    finally:
+        EVENT_UNDER_WAY.reset(under_way)
+    advance(bench, 5)
+    assert len(await resumed(bench)) == 2
 
 
 @pytest.mark.parametrize(
