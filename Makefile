@@ -80,6 +80,7 @@ crash: $(DEVELOPMENT) ## Kill durable runs, personas and writers of files many t
 	QUEUED_RUNS=1000 KILLED_STEPS=20 KILLED_EVERY=1 $(CRASHES) tests/system/test_durable_crashes.py tests/system/test_postgres_runs.py
 	COMMIT_KILLS=50 PRUNE_KILLS=24 $(CRASHES) tests/system/test_crashes.py tests/system/test_prune_kills.py
 	PERSONA_KILLS=100 $(CRASHES) tests/system/test_persona_kills.py tests/system/postgres/test_persona_kills.py
+	PERSONA_KILL_POINTS=all $(CRASHES) tests/system/test_persona_kill_points.py
 
 explore: $(DEVELOPMENT) ## Look for new examples that break the laws of property_tests/
 	HYPOTHESIS_PROFILE=explore $(PYTEST) --numprocesses=auto --dist=worksteal property_tests

@@ -22,7 +22,8 @@ WorkKind: TypeAlias = Literal["event", "delivery", "evaluation", "schedule"]
 ``schedule``: an event that comes at a time, once or again and again."""
 
 WorkStatus: TypeAlias = Literal["open", "answered", "done", "dead", "dropped"]
-"""``answered``: an event whose end is stored, but not yet reported. ``dead``: given up after its tries."""
+"""``answered``: an event whose end is stored, but not yet reported, or an evaluation that was learned from.
+``dead``: given up after its tries."""
 
 LearningsChange: TypeAlias = Literal["stored", "stale", "lost"]
 """Whether learnings were stored: not if others have changed them, or the work on them was lost."""

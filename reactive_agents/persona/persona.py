@@ -864,13 +864,13 @@ class Persona:
         async with _given_back(item, cycle):
             try:
                 found = await cycle.read(store.get_plan(item.plan_id or PlanId("")), Nothing)
-                plan = found.value_or(None)
+                plan = None if item.status == "answered" else found.value_or(None)
                 if plan is not None:
                     await cycle.recall()
                     await cycle.read_limits()
                     evaluated = await self.reasoning.evaluate_outcome(plan, cycle)
                 problem = None if isinstance(evaluated, Success) else evaluated.failure()
-                if problem is None:  # evaluated, or its plan was deleted
+                if problem is None:  # evaluated, now or by a process that ended, or its plan was deleted
                     await attempt(store.end_work(item, cost_usd=cycle.unstored_usd))
                 else:
                     await try_later(item, problem.message, policy, self.services, cycle.unstored_usd)

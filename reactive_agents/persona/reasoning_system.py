@@ -141,20 +141,23 @@ async def update_learnings(plan: personas.PersonaPlan, evaluation: personas.Eval
 
 
 async def _store(
-    updates: Sequence[LearningUpdate], known: Sequence[personas.LearningEntry], cycle: Cycle
+    updates: Sequence[LearningUpdate],
+    known: Sequence[personas.LearningEntry],
+    cycle: Cycle,
+    plan: tuple[personas.PersonaPlan, personas.PersonaPlan] | None = None,
 ) -> bool:
-    """Store updates of known learnings; ``False`` if others have changed these.
+    """Store updates of known learnings, and of a plan; ``False`` if others have changed these.
 
     Raises:
         OvertakenError: another process has the work, or it was deleted.
+        UnreadableError: the store failed.
     """
     before = {each.id: each for each in known}
     after = {each.learning.id: None if each.change == "dropped" else each.learning for each in updates}
-    if not after:
+    if not after and plan is None:
         return True
     changes = [(before.get(name), learning) for name, learning in after.items()]
-    pending = cycle.services.store.change_learnings(changes, cycle.claim)
-    stored = await cycle.attempt_or("learn", pending, None)
+    stored = await cycle.read(cycle.services.store.change_learnings(changes, cycle.claim, plan=plan), None)
     if stored == "lost":
         raise OvertakenError
     for update in updates if stored == "stored" else ():
@@ -279,25 +282,26 @@ class PersonaReasoningSystem:
         """Store a reaction to a plan's answer and learn from it; return what was done."""
         store, now = self._services.store, self._services.clock.now()
         async with self._alone():
-            found = await cycle.read(store.get_plan(feedback.plan_id), Nothing)
-            plan = found.value_or(None)
-            if plan is None or plan.room != cycle.room:
-                return "The answer that it is about is not known any more."
-            others = tuple(each for each in plan.feedback if each.user != feedback.user)
-            changed = evolve(plan, feedback=(*others, feedback))
-            liked = changed.liked
-            if liked is not None and plan.succeeded is not None:
-                changed = evolve(changed, succeeded=liked and plan.plan.status == "completed")
-            await cycle.attempt_or("record", store.save_plan(changed), True)
-            if liked is None or liked == plan.liked or plan.succeeded is None:
-                return "It was noted; the users' opinion of the answer is the same."
-            if self.settings.learning.enabled:
-                policy, is_stored = self.settings.learning, False
-                while not is_stored:
+            while True:
+                found = await cycle.read(store.get_plan(feedback.plan_id), Nothing)
+                plan = found.value_or(None)
+                if plan is None or plan.room != cycle.room:
+                    return "The answer that it is about is not known any more."
+                others = tuple(each for each in plan.feedback if each.user != feedback.user)
+                changed = evolve(plan, feedback=(*others, feedback))
+                liked = changed.liked
+                known, updates = tuple[personas.LearningEntry, ...](), tuple[LearningUpdate, ...]()
+                if liked is not None and plan.succeeded is not None:
+                    changed = evolve(changed, succeeded=liked and plan.plan.status == "completed")
+                is_other = liked != plan.liked and plan.succeeded is not None
+                if liked is not None and is_other and self.settings.learning.enabled:
+                    policy, recent = self.settings.learning, await cycle.plans(context_id=None)
                     known = await cycle.learnings("learn") or ()
-                    recent = await cycle.plans(context_id=None)
                     updates = after_feedback(plan, liked, known, now, policy, recent=recent)
-                    is_stored = await _store(updates, known, cycle)
+                if await _store(updates, known, cycle, (plan, changed)):
+                    break
+        if liked is None or not is_other:
+            return "It was noted; the users' opinion of the answer is the same."
         return f"It was noted: the answer was {'good' if liked else 'bad'} for its users."
 
     async def update_state(

@@ -927,8 +927,10 @@ class PersonaStore(PersonaQueue, Protocol):
         self,
         changes: Sequence[tuple[LearningEntry | None, LearningEntry | None]],
         claim: WorkItem | None = None,
+        *,
+        plan: tuple[PersonaPlan, PersonaPlan] | None = None,
     ) -> Effect[LearningsChange, MemoryErrors]:
-        """Store learnings in place of those that were read, all or none.
+        """Store learnings, and a plan, in place of those that were read, all or none.
 
         Returns ``stale`` if one of these was changed or deleted since, and ``lost`` if the claim was; nothing
         is stored then.
@@ -936,6 +938,7 @@ class PersonaStore(PersonaQueue, Protocol):
         Args:
             changes: each learning as it was read, ``None`` for a new one, and what takes its place, ``None``
                 to delete it.
+            plan: as it was read, and what takes its place.
         """
         ...
 

@@ -9,9 +9,11 @@ import anyio
 import pytest
 from attrs import evolve
 from returns.future import FutureResult
+from returns.maybe import Maybe
+from returns.result import Result
 
 from reactive_agents.core.channels import Reaction
-from reactive_agents.core.errors import MemoryUnavailable, RateLimited
+from reactive_agents.core.errors import MemoryErrors, MemoryUnavailable, RateLimited
 from reactive_agents.core.ids import PlanId
 from reactive_agents.core.persona_events import PersonaOutcomeEvaluated, PersonaStageFailed
 from reactive_agents.core.persona_queue import WorkItem
@@ -21,10 +23,11 @@ from reactive_agents.core.personas import (
     Feedback,
     LearningEntry,
     PersonaOutcome,
+    PersonaPlan,
     PersonaTimeouts,
     StepCall,
 )
-from reactive_agents.effects import attempt
+from reactive_agents.effects import attempt, effect
 from reactive_agents.persona.explanation import explain_event
 from reactive_agents.testing import FakeTools, ScriptedLLM, Turn, answer, call, fail, say
 from reactive_agents.testing.core import START
@@ -282,13 +285,23 @@ async def test_no_check_judges_the_answer_of_a_plan_that_failed() -> None:
 
 async def test_an_evaluation_whose_process_ended_after_it_had_learned_teaches_nothing_twice() -> None:
     follows = planned("Say it.", goal="Bob knows it.", follows=(1,))
-    bench = await answered(*turns(), follows, say("So."), *[assessed("Name it.")] * 2, reuse_above=1.0)
+    bench = await answered(*turns(), follows, say("So."), assessed("Name it."), reuse_above=1.0)
+    end_work = bench.store.end_work
+
+    def ends_the_process(item: WorkItem, *given: Any, **named: Any) -> Any:
+        if item.kind == "evaluation":
+            return FutureResult.from_failure(MemoryUnavailable("The process has ended.", "end_work"))
+        return end_work(item, *given, **named)
+
+    bench.store.end_work = ends_the_process
     assert (await bench.process(name="e2")).status == "completed"
+    bench.store.end_work = end_work
     learned = dict(bench.store.learnings)
-    alter(bench.store, "UPDATE persona_work SET status = 'open' WHERE kind = 'evaluation' AND number > 3")
+    alter(bench.store, "UPDATE persona_work SET holder = '' WHERE kind = 'evaluation'")
     await attempt(bench.persona.resume())
     assert [each.success_count for each in learned.values()] == [2, 1]
     assert bench.store.learnings == learned
+    assert not any(each.is_open for each in bench.store.work.values())
 
 
 async def test_an_evaluation_that_ends_its_process_is_not_repeated_without_end() -> None:
@@ -317,13 +330,37 @@ async def waiting_evaluation(bench: PersonaBench) -> WorkItem:
     return evaluation
 
 
-async def test_a_reaction_that_cannot_be_stored_is_taken_later() -> None:
+@pytest.mark.parametrize("busy", ["get_plan", "change_learnings"])
+async def test_a_reaction_that_cannot_be_stored_is_taken_later(busy: str) -> None:
     bench = await answered(delivery=DeliveryPolicy(backoff_s=0.001))
-    get_plan = bench.store.get_plan
-    locked = MemoryUnavailable("The file is locked.", "get_plan")
-    bench.store.get_plan = lambda plan_id: FutureResult.from_failure(locked)
+    kept, locked = getattr(bench.store, busy), MemoryUnavailable("The file is locked.", busy)
+    setattr(bench.store, busy, lambda *given, **named: FutureResult.from_failure(locked))
     assert await react(bench, "Bob", good=False) is not None
-    bench.store.get_plan = get_plan
+    setattr(bench.store, busy, kept)
     bench.clock.advance(1)
     (await attempt(bench.persona.resume())).unwrap()
     assert outcomes(bench) == (True, False)
+    [plan] = bench.store.plans.values()
+    assert [each.good for each in plan.feedback] == [False]
+
+
+async def test_a_reaction_during_an_evaluation_stays_with_the_plan() -> None:
+    bench = persona_bench(ScriptedLLM(*turns()))
+    item = await waiting_evaluation(bench)
+    get_plan, reads = bench.store.get_plan, list[PlanId]()
+
+    @effect
+    async def read(plan_id: PlanId) -> Result[Maybe[PersonaPlan], MemoryErrors]:
+        found = await attempt(get_plan(plan_id))
+        reads.append(plan_id)
+        if len(reads) == 2:  # before the evaluated plan is stored
+            plan = found.unwrap().unwrap()
+            reaction = Feedback(plan_id, "Eve", good=False)
+            (await attempt(bench.store.save_plan(evolve(plan, feedback=(reaction,))))).unwrap()
+        return found
+
+    bench.store.get_plan = read
+    evaluated = await bench.persona.work_item(item)
+    assert evaluated is not None
+    [plan] = bench.store.plans.values()
+    assert [each.user for each in plan.feedback] == ["Eve"]

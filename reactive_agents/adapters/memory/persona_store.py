@@ -167,11 +167,15 @@ class SqlitePersonaStore:
         self,
         changes: Sequence[tuple[personas.LearningEntry | None, personas.LearningEntry | None]],
         claim: queue.WorkItem | None = None,
+        *,
+        plan: tuple[personas.PersonaPlan, personas.PersonaPlan] | None = None,
     ) -> Result[queue.LearningsChange, MemoryErrors]:
-        """Store learnings in place of those that were read, all or none."""
+        """Store learnings, and a plan, in place of those that were read, all or none."""
         clean = [(known, new and self._records.redacted(new)) for known, new in changes]
-        persona_id = next((each.persona_id for pair in changes for each in pair if each), "")
-        work = partial(_change_learnings, changes=clean, claim=claim, now=self._now)
+        clean_plan = plan and (plan[0], self._records.redacted(plan[1]))
+        owners = (each.persona_id for pair in (*changes, plan or ()) for each in pair if each)
+        persona_id = next(owners, "")
+        work = partial(_change_learnings, changes=clean, plan=clean_plan, claim=claim, now=self._now)
         return await self._database.write("change_learnings", work, of=f"learnings {persona_id}")
 
     @effect
@@ -787,6 +791,9 @@ def _save_plan(
         )
         if not changed.rowcount:
             return False
+        if claim.kind == "evaluation":  # users may have reacted meanwhile
+            known = _readable(_held(file, "persona_plans", plan), personas.PersonaPlan)
+            plan = plan if known is None else evolve(plan, feedback=known.feedback)
     file.execute(
         "INSERT INTO persona_plans "
         "(id, persona_id, tenant, domain, context_id, event_id, status, created_at, data) "
@@ -804,6 +811,12 @@ def _save_plan(
     return True
 
 
+def _held(file: Transaction, table: str, known: personas.LearningEntry | personas.PersonaPlan) -> str:
+    """Return a record in its present form, and let no other transaction change it."""
+    row = file.execute(f"UPDATE {table} SET data = data WHERE id = ? RETURNING data", (known.id,)).fetchone()
+    return "" if row is None else to_json(_readable(row[0], type(known)))
+
+
 def _add_to_journal(file: Transaction, event: PersonaEvent) -> None:
     values = (event.task_id, to_json(event, PersonaEvent))
     file.execute("INSERT INTO persona_journal (task_id, data) VALUES (?, ?)", values)
@@ -813,6 +826,7 @@ def _change_learnings(
     file: Transaction,
     *,
     changes: Sequence[tuple[personas.LearningEntry | None, personas.LearningEntry | None]],
+    plan: tuple[personas.PersonaPlan, personas.PersonaPlan] | None,
     claim: queue.WorkItem | None,
     now: Now,
 ) -> queue.LearningsChange:
@@ -821,13 +835,12 @@ def _change_learnings(
         if not file.execute(held, (now(), claim.number, claim.holder)).rowcount:
             return "lost"
     for known, _ in changes:
-        if known is None:
-            continue
-        row = file.execute(  # a write, so that a server lets no other transaction change it
-            "UPDATE persona_learnings SET data = data WHERE id = ? RETURNING data", (known.id,)
-        ).fetchone()
-        if row is None or to_json(_readable(row[0], personas.LearningEntry)) != to_json(known):
+        if known is not None and _held(file, "persona_learnings", known) != to_json(known):
             return "stale"
+    if plan is not None:
+        if _held(file, "persona_plans", plan[0]) != to_json(plan[0]):
+            return "stale"
+        _save_plan(file, plan=plan[1], now=now)
     for known, new in changes:
         if new is None:
             if known is not None:
@@ -847,6 +860,8 @@ def _change_learnings(
                 to_json(new),
             ),
         )
+    if claim is not None and claim.kind == "evaluation":
+        file.execute("UPDATE persona_work SET status = 'answered' WHERE number = ?", (claim.number,))
     return "stored"
 
 

@@ -14,7 +14,7 @@ import anyio
 import pytest
 from attrs import evolve
 from returns.maybe import Nothing, Some
-from returns.result import Result, Success
+from returns.result import Failure, Result, Success
 
 from property_tests.test_persona_learning import a_learning
 from reactive_agents.adapters.memory import persona_store
@@ -430,6 +430,39 @@ async def test_who_lost_an_event_stores_nothing_about_it(store: PersonaStore) ->
     assert sorted(kinds) == sorted(
         each.kind for each in (await attempt(store.find_work(WorkFilter(ADA)))).unwrap()
     ), "once by its key"
+
+
+@pytest.mark.parametrize("refused", ["INSERT", "UPDATE"])
+async def test_a_dead_letter_and_its_message_are_stored_together_or_not_at_all(
+    tmp_path: Path, refused: str
+) -> None:
+    store = SqlitePersonaStore(tmp_path / "memory.db")
+    await add(store, "e1")
+    item = await claimed(store)
+    assert item is not None
+    condition = "NEW.kind = 'delivery'" if refused == "INSERT" else "NEW.status = 'dead'"
+    with closing(sqlite3.connect(tmp_path / "memory.db")) as file, file:
+        file.execute(
+            f"CREATE TRIGGER refuse BEFORE {refused} ON persona_work WHEN {condition} "
+            "BEGIN SELECT RAISE(ABORT, 'refused'); END"
+        )
+
+    async def left() -> list[tuple[str, str]]:
+        found = (await attempt(store.find_work(WorkFilter(ADA)))).unwrap()
+        return [(each.kind, each.status) for each in reversed(found)]
+
+    message = NewMessage("e1#fallback", "Later.", "fallback")
+    assert isinstance(await attempt(store.end_work(item, "dead", message=message)), Failure)
+    assert await left() == [("event", "open")]
+    with closing(sqlite3.connect(tmp_path / "memory.db")) as file, file:
+        file.execute("DROP TRIGGER refuse")
+    assert (await attempt(store.order_work(item.number, "retry"))).unwrap()
+    again = await claimed(store)
+    assert again is not None
+    assert not (await attempt(store.end_work(item, "dead", message=message))).unwrap(), "its claim was lost"
+    assert (await attempt(store.end_work(again, "dead", message=message))).unwrap()
+    assert await left() == [("event", "dead"), ("delivery", "open")]
+    await store.aclose()
 
 
 async def test_a_transcript_has_each_event_of_the_room_with_its_answers(store: PersonaStore) -> None:
