@@ -82,14 +82,18 @@ class WorkItem(Value):
     @property
     def delivery_key(self) -> str:
         """Return the key by which a platform recognises a message that is sent again."""
-        room = self.room
-        parts = (room.persona_id, room.tenant, room.domain, room.context_id, self.key)
-        return sha256("\x1f".join(parts).encode(errors="surrogatepass")).hexdigest()[:32]
+        return delivery_key(self.room, self.key)
 
     @property
     def is_open(self) -> bool:
         """Return whether it is still to be done."""
         return self.status in OPEN_STATUSES
+
+
+def delivery_key(room: Room, key: str) -> str:
+    """Return the key of a message for its platform, from the one in its room."""
+    parts = (room.persona_id, room.tenant, room.domain, room.context_id, key)
+    return sha256("\x1f".join(parts).encode(errors="surrogatepass")).hexdigest()[:32]
 
 
 @frozen(eq=False, repr=False)

@@ -153,7 +153,7 @@ class PersonaInbox(anyio.AsyncContextManagerMixin):
         await self._work(item, places)
 
     async def _arm_schedules(self) -> None:
-        """Arm the schedules, until they are; again if the clock was set back, by which they wait."""
+        """Arm the schedules, until that is done; again if the clock was set back."""
         now = self.persona.services.clock.now()
         if self._armed_at is None or now < self._armed_at - _CLOCK_TOLERANCE:
             armed = await self.persona.arm_schedules()

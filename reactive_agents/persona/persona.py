@@ -35,6 +35,7 @@ from reactive_agents.core.persona_queue import (
     WorkItem,
     WorkKind,
     WorkStatus,
+    delivery_key,
 )
 from reactive_agents.core.personas import (
     DeliveryPolicy,
@@ -339,10 +340,12 @@ class Persona:
 
         Fails with ``MemoryUnavailable``.
         """
-        claimed = self.services.store.claim(
-            self.settings.id, kind, domains=tuple(self.domains), room=room, schedules=tuple(self._schedules)
+        schedules = tuple(self._schedules) if kind == "schedule" else ()
+        return await attempt(
+            self.services.store.claim(
+                self.settings.id, kind, domains=tuple(self.domains), room=room, schedules=schedules
+            )
         )
-        return await attempt(claimed)
 
     async def work_event(self, item: WorkItem, event: DomainEvent | None = None) -> PersonaOutcome | None:
         """Process a claimed event up to its stored end; it stays claimed.
@@ -802,7 +805,8 @@ class Persona:
         outcome, plan = end.outcome, end.plan
         for message in end.messages:
             if plan is not None and not message.is_delivered:
-                sent = await self._send(plan.event, message.content, message.key, cycle)
+                key = delivery_key(cycle.room, message.key)
+                sent = await self._send(plan.event, message.content, key, cycle)
                 if isinstance(sent, Failure):
                     outcome = evolve(outcome, status="failed", reason=sent.failure().message)
         if plan is not None:

@@ -146,7 +146,7 @@ async def _store(
     cycle: Cycle,
     plan: tuple[personas.PersonaPlan, personas.PersonaPlan] | None = None,
 ) -> bool:
-    """Store updates of known learnings, and of a plan; ``False`` if others have changed these.
+    """Store updates of learnings, and of a plan; ``False`` if others changed these.
 
     Raises:
         OvertakenError: another process has the work, or it was deleted.

@@ -921,3 +921,23 @@ async def test_what_no_guardrail_has_checked_is_in_no_later_prompt() -> None:
     assert "given up" in outcome.reason
     assert (await bench.process("Hello.", "e4")).answer == "So."
     assert "secret" not in str(llm.requests)
+
+
+async def test_a_message_without_a_queue_has_the_key_that_it_would_have_in_it() -> None:
+    """So that an event that comes again later is answered once, and one of another room too."""
+    keys: list[tuple[str, str]] = []
+
+    async def post(event: DomainEvent, text: str, key: str) -> None:
+        keys.append((event.context_id, key))
+
+    bench = persona_bench(ScriptedLLM(forever(say("So."))), deliver=post, reasoning=False)
+    add_event = bench.store.add_event
+    locked = MemoryUnavailable("The file is locked.", "add_event")
+    for is_busy in (True, False):
+        bench.store.add_event = (
+            (lambda *given, **named: FutureResult.from_failure(locked)) if is_busy else add_event
+        )
+        for room in ("a", "b"):
+            assert (await bench.process(context=room)).status == "completed"
+    assert keys[:2] == keys[2:]
+    assert keys[0][1] != keys[1][1]

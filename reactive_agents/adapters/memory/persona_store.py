@@ -109,7 +109,7 @@ class SqlitePersonaStore:
         cost_usd: float = 0.0,
         journal: Sequence[PersonaEvent] = (),
     ) -> Result[bool, MemoryErrors]:
-        """Store the plan under its id, with what it adds to the journal, unless the claim was lost."""
+        """Store the plan and what it adds to the journal, unless the claim was lost."""
         clean, events = self._records.redacted(plan), [self._records.redacted(each) for each in journal]
 
         def work(file: Transaction) -> bool:
