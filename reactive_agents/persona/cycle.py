@@ -264,7 +264,10 @@ class Cycle:
         """
         room = self.room
         listed = self.services.store.list_learnings(room.persona_id, domain=room.domain, tenant=room.tenant)
-        known = await self.attempt_or(stage, listed, None)
+        if stage == "learn":  # what an event teaches is not lost; it is taken later
+            known = await self.read(listed, None)
+        else:
+            known = await self.attempt_or(stage, listed, None)
         if known is None:
             return None
         own = (each for each in known if each.room in (None, room.context_id))

@@ -330,7 +330,7 @@ async def waiting_evaluation(bench: PersonaBench) -> WorkItem:
     return evaluation
 
 
-@pytest.mark.parametrize("busy", ["get_plan", "change_learnings"])
+@pytest.mark.parametrize("busy", ["get_plan", "list_learnings", "change_learnings"])
 async def test_a_reaction_that_cannot_be_stored_is_taken_later(busy: str) -> None:
     bench = await answered(delivery=DeliveryPolicy(backoff_s=0.001))
     kept, locked = getattr(bench.store, busy), MemoryUnavailable("The file is locked.", busy)
