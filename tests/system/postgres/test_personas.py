@@ -23,6 +23,7 @@ FILES_ALONE = {
     "test_what_cannot_be_read_is_a_dead_letter_that_holds_up_no_other_room",
     "test_what_cannot_be_read_keeps_nobody_from_being_forgotten",
     "test_work_of_a_process_that_is_gone_or_silent_is_taken_over",
+    "test_a_dead_letter_and_its_message_are_stored_together_or_not_at_all",
     "test_a_clock_that_is_set_back_makes_no_try_wait_for_it",  # the server has its own
     "test_a_file_from_before_personas_is_brought_forward",
     "test_a_file_that_cannot_be_written_is_a_failure",
