@@ -158,22 +158,21 @@ async def test_a_connection_without_a_request_is_closed() -> None:
                     await connection.receive()
 
 
-class Unread(TimedProtocol):
-    """A protocol that does not wait long for its reader."""
-
-    read_s = 0.1
-
-
 async def test_a_stream_that_nobody_reads_is_ended() -> None:
+    class Unread(TimedProtocol):
+        """Waits for the client that reads, and soon no longer for the one that does not."""
+
     async with process(http=Unread) as found:
         run = (await found.client.post("/v1/runs", json={"task": "x" * 5_000_000})).json()["run_id"]
         uses = found.app.state.service.uses
+        Unread.read_s = 0.1
         with socket.socket() as reader:
             reader.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4_096)
             reader.connect(("127.0.0.1", found.client.base_url.port or 0))
             reader.send(f"GET /v1/runs/{run}/events HTTP/1.1\r\nHost: localhost\r\n\r\n".encode())
             await until(lambda: uses.open_streams == 1)
             await until(lambda: uses.open_streams == 0)
+        Unread.read_s = TimedProtocol.read_s
         assert (await found.client.get(f"/v1/runs/{run}")).json()["status"] == "running"
 
 
