@@ -40,7 +40,7 @@ from reactive_agents.effects import awaited, effect, gather, outcome_of
 from reactive_agents.kernel.service_calls import definitions_in
 
 if TYPE_CHECKING:
-    from reactive_agents.core.errors import AgentErrors
+    from reactive_agents.agent.errors import AgentErrors
 
 _log = logging.getLogger("reactive_agents")
 

@@ -36,4 +36,5 @@ __all__ = [
     "read_config",
 ]
 
-__getattr__ = lazy_names(__name__, {"agent_tool": "reactive_agents.agent.multi_agent"})
+if not TYPE_CHECKING:  # else type checkers accept any name
+    __getattr__ = lazy_names(__name__, {"agent_tool": "reactive_agents.agent.multi_agent"})

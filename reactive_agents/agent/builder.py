@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AbstractContextManager
 from functools import cache, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Concatenate, Generic, Never, Self, TypeAlias, cast, overload
+from typing import TYPE_CHECKING, Any, Concatenate, Generic, Self, TypeAlias, cast, overload
 
 from attrs import evolve
 from returns.future import FutureResult
@@ -335,7 +335,7 @@ class ReactiveAgents(ServiceOptions, Generic[R, _Deps]):
 
     @overload
     def with_tools(
-        self, *tools: Callable[Concatenate[RunContext[Never], ...], Any]
+        self, *tools: tool_references.FunctionOfRunContext
     ) -> tool_references.ToolsOfOtherDeps: ...
 
     @overload

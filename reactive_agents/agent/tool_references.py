@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from os.path import isdir, isfile
 from traceback import extract_tb
 from types import CodeType, ModuleType
-from typing import Any, Protocol, cast
+from typing import Any, Never, Protocol, cast
 
 import attrs
 from returns.result import Failure, Result, Success
@@ -21,6 +21,7 @@ from reactive_agents.core.config import ExternalToolConfig
 from reactive_agents.core.errors import InvalidConfig
 from reactive_agents.core.run_context import (
     ContextFunction,
+    RunContext,
     can_take,
     context_function,
     is_subtype,
@@ -110,6 +111,15 @@ class PlainFunction(Protocol):
     def __code__(self) -> CodeType: ...
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any: ...
+
+
+class FunctionOfRunContext(Protocol):
+    """A function whose first parameter is a ``RunContext`` of any dependencies, to type checkers."""
+
+    @property
+    def __code__(self) -> CodeType: ...
+
+    def __call__(self, context: RunContext[Never], /, *args: Any, **kwargs: Any) -> Any: ...
 
 
 class ToolsOfOtherDeps:

@@ -22,12 +22,14 @@ if TYPE_CHECKING:
     from reactive_agents.core.run_errors import *  # noqa: F403
 
 
-def __getattr__(name: str) -> Any:
-    """Import the errors of runs on first use."""
-    if not name.startswith("_"):
-        from reactive_agents.core import run_errors
+if not TYPE_CHECKING:  # else type checkers accept any name
 
-        if name in vars(run_errors):
-            globals()[name] = found = getattr(run_errors, name)
-            return found
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    def __getattr__(name: str) -> Any:
+        """Import the errors of runs on first use."""
+        if not name.startswith("_"):
+            from reactive_agents.core import run_errors
+
+            if name in vars(run_errors):
+                globals()[name] = found = getattr(run_errors, name)
+                return found
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

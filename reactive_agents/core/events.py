@@ -269,20 +269,22 @@ if TYPE_CHECKING:
     """Whatever is published: also by personas."""
 
 
-def __getattr__(name: str) -> Any:
-    """Import an event on first use."""
-    home = TAGS.get(name, "").removesuffix(f".{name}")
-    if home in ("core.control_events", "core.service_events"):
-        found = getattr(import_module(f"reactive_agents.{home}"), name)
-    elif name == "RunEvent":
-        from reactive_agents.core import control_events, service_events
+if not TYPE_CHECKING:  # else type checkers accept any name
 
-        found = _UsualEvent | control_events.ControlEvent | service_events.ServiceEvent
-    elif name == "AgentEvent":
-        from reactive_agents.core.persona_events import PersonaEvent
+    def __getattr__(name: str) -> Any:
+        """Import an event on first use."""
+        home = TAGS.get(name, "").removesuffix(f".{name}")
+        if home in ("core.control_events", "core.service_events"):
+            found = getattr(import_module(f"reactive_agents.{home}"), name)
+        elif name == "RunEvent":
+            from reactive_agents.core import control_events, service_events
 
-        found = __getattr__("RunEvent") | PersonaEvent
-    else:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    globals()[name] = found
-    return found
+            found = _UsualEvent | control_events.ControlEvent | service_events.ServiceEvent
+        elif name == "AgentEvent":
+            from reactive_agents.core.persona_events import PersonaEvent
+
+            found = __getattr__("RunEvent") | PersonaEvent
+        else:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        globals()[name] = found
+        return found

@@ -46,10 +46,11 @@ __all__ = [
 ]
 
 _CONTROLLER = "reactive_agents.reasoning.controller"
-__getattr__ = lazy_names(
-    __name__,
-    {
-        "StrategySelector": "reactive_agents.reasoning.selection.selector",
-        **dict.fromkeys(("Reaction", "ReasoningController", "UncertaintySignal"), _CONTROLLER),
-    },
-)
+if not TYPE_CHECKING:  # else type checkers accept any name
+    __getattr__ = lazy_names(
+        __name__,
+        {
+            "StrategySelector": "reactive_agents.reasoning.selection.selector",
+            **dict.fromkeys(("Reaction", "ReasoningController", "UncertaintySignal"), _CONTROLLER),
+        },
+    )

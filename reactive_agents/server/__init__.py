@@ -36,17 +36,19 @@ _imported = lazy_names(
 )
 
 
-def __getattr__(name: str) -> Any:
-    """Import a name on first use.
+if not TYPE_CHECKING:  # else type checkers accept any name
 
-    Raises:
-        ModuleNotFoundError: the extra ``server`` is not installed.
-    """
-    try:
-        return _imported(name)
-    except ModuleNotFoundError as error:
-        needed = f"{__name__} needs {error.name}: pip install 'reactive-agents[server]'"
-        raise ModuleNotFoundError(needed, name=error.name) from error
+    def __getattr__(name: str) -> Any:
+        """Import a name on first use.
+
+        Raises:
+            ModuleNotFoundError: the extra ``server`` is not installed.
+        """
+        try:
+            return _imported(name)
+        except ModuleNotFoundError as error:
+            needed = f"{__name__} needs {error.name}: pip install 'reactive-agents[server]'"
+            raise ModuleNotFoundError(needed, name=error.name) from error
 
 
 __all__ = ["AgentService", "ApiKeys", "KeyLimits", "Principal", "create_app", "create_persona_app"]

@@ -62,7 +62,8 @@ _NAMES = {
 }
 _HOMES = {name: f"{__name__}.{module}" for module, names in _NAMES.items() for name in names.split()}
 
-__getattr__ = lazy_names(__name__, _HOMES)
+if not TYPE_CHECKING:  # else type checkers accept any name
+    __getattr__ = lazy_names(__name__, _HOMES)
 
 __all__ = [
     "AllowAll",

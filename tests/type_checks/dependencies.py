@@ -82,7 +82,7 @@ def builders() -> None:
     builder.with_tools(of_shop, of_anything, of_any, without, shop_tool, plain_tool, "calculator").build()
     builder.with_tools(Shop(3).left, Shop(3).plain).build()
     builder.with_tools(of_bank).build()  # type: ignore[attr-defined]
-    builder.with_tools(of_shop, bank_tool).build()  # type: ignore[attr-defined]
+    builder.with_tools(of_shop, bank_tool).build()  # type: ignore[arg-type]
     builder.with_tools(without, bank_tool)  # type: ignore[arg-type]
     assert_type(plain_tool("tea"), int)
     none = ReactiveAgents.create()
@@ -208,3 +208,8 @@ def personas_with_dependencies() -> None:
     Personas.create("Ada").with_domain("chat", made).with_domain("code", made, deps=Shop(1)).build()
     Personas.create("Ada").with_domain("chat", shops)  # type: ignore[arg-type]
     Personas.create("Ada").with_domain("chat", shops, deps=Bank())  # type: ignore[misc]
+
+
+def tools_of_any_signature(search: Tool) -> None:
+    lead = ReactiveAgents.create().with_tools(search, agent_tool(ReactiveAgents.create().build()))
+    assert_type(lead.build(), ReactiveAgent[AgentResult, None])

@@ -23,4 +23,5 @@ if TYPE_CHECKING:
 
 __all__ = ["TEXT", "answer_form", "convert_output", "read_answer", "retyped_result", "text_of_value"]
 
-__getattr__ = lazy_names(__name__, dict.fromkeys(__all__, f"{__name__}.output_type"))
+if not TYPE_CHECKING:  # else type checkers accept any name
+    __getattr__ = lazy_names(__name__, dict.fromkeys(__all__, f"{__name__}.output_type"))

@@ -12,10 +12,11 @@ if TYPE_CHECKING:
 
 __all__ = ["McpServer", "McpTools"]
 
-__getattr__ = lazy_names(
-    __name__,
-    {
-        "McpServer": "reactive_agents.adapters.tools.mcp.server",
-        "McpTools": "reactive_agents.adapters.tools.mcp.service",
-    },
-)
+if not TYPE_CHECKING:  # else type checkers accept any name
+    __getattr__ = lazy_names(
+        __name__,
+        {
+            "McpServer": "reactive_agents.adapters.tools.mcp.server",
+            "McpTools": "reactive_agents.adapters.tools.mcp.service",
+        },
+    )
