@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from reactive_agents.agent.persona import PersonaAgent, Personas
     from reactive_agents.agent.persona_config import PersonaConfig, read_persona
     from reactive_agents.containers import RuntimeContainer, create_runtime
-    from reactive_agents.core.config import FallbackModel, ModelTier, ReasoningConfig
+    from reactive_agents.core.config import FallbackModel, ModelPrice, ModelTier, ReasoningConfig
     from reactive_agents.core.content import Audio, Document, Image
     from reactive_agents.core.events import (
         AgentEvent,
@@ -49,6 +49,7 @@ if TYPE_CHECKING:
         QuestionAsked,
         TaskCompleted,
         TaskFailed,
+        TaskStarted,
         ToolCallCompleted,
         ToolCallStarted,
         ToolProgressed,
@@ -60,6 +61,7 @@ if TYPE_CHECKING:
         HandoffInfo,
         QuestionRequest,
     )
+    from reactive_agents.core.ids import ApprovalId, RequestId, RunId, TaskId
     from reactive_agents.core.message_formats import (
         messages_from_json,
         messages_from_openai,
@@ -98,14 +100,15 @@ _NAMES = {
     "agent.persona": "PersonaAgent Personas",
     "agent.persona_config": "PersonaConfig read_persona",
     "containers": "RuntimeContainer create_runtime",
-    "core.config": "FallbackModel ModelTier ReasoningConfig",
+    "core.config": "FallbackModel ModelPrice ModelTier ReasoningConfig",
     "core.content": "Audio Document Image",
     "core.events": (
         "AgentEvent ApprovalRequested CustomEvent ExternalCallRequested HandedOff ModelStreamRestarted "
         "ModelTextRetracted ModelTextStreamed ModelThinkingStreamed QuestionAsked TaskCompleted "
-        "TaskFailed ToolCallCompleted ToolCallStarted ToolProgressed"
+        "TaskFailed TaskStarted ToolCallCompleted ToolCallStarted ToolProgressed"
     ),
     "core.governance": "ApprovalDecision ApprovalRequest GuardrailFinding HandoffInfo QuestionRequest",
+    "core.ids": "ApprovalId RequestId RunId TaskId",
     "core.message_formats": "messages_from_json messages_from_openai messages_to_json messages_to_openai",
     "core.messages": "AssistantMessage SystemMessage ToolCall ToolMessage UserMessage",
     "core.model_settings": "ModelSettings",
@@ -128,6 +131,7 @@ __all__ = [
     "AgentEvent",
     "AgentResult",
     "ApprovalDecision",
+    "ApprovalId",
     "ApprovalRequest",
     "ApprovalRequested",
     "AssistantMessage",
@@ -146,6 +150,7 @@ __all__ = [
     "HandoffInfo",
     "Image",
     "McpServer",
+    "ModelPrice",
     "ModelRetry",
     "ModelSettings",
     "ModelStreamRestarted",
@@ -162,12 +167,16 @@ __all__ = [
     "ReactiveAgent",
     "ReactiveAgents",
     "ReasoningConfig",
+    "RequestId",
     "RunContext",
+    "RunId",
     "RuntimeContainer",
     "SystemMessage",
     "Task",
     "TaskCompleted",
     "TaskFailed",
+    "TaskId",
+    "TaskStarted",
     "Tool",
     "ToolCall",
     "ToolCallCompleted",

@@ -24,6 +24,7 @@ import anyio.to_thread
 from attrs import frozen
 from returns.future import FutureResult
 from returns.io import IO, IOResult
+from returns.primitives.exceptions import UnwrapFailedError
 from returns.primitives.reawaitable import ReAwaitable
 from returns.result import Failure, Result, Success
 from returns.unsafe import unsafe_perform_io
@@ -76,8 +77,12 @@ class Settled(Generic[_E]):
         yield
 
     def unwrap(self) -> None:
-        """Return ``None``, or raise ``UnwrapFailedError`` when it had no effect."""
-        self.result.unwrap()
+        """Return ``None``, or raise ``UnwrapFailedError`` with the error as its note."""
+        try:
+            self.result.unwrap()
+        except UnwrapFailedError as failed:
+            failed.add_note(str(getattr(self.failure(), "message", self.failure())))
+            raise
 
     def failure(self) -> _E:
         """Return the error, or raise ``UnwrapFailedError`` when it took effect."""

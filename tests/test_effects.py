@@ -17,9 +17,11 @@ import anyio
 import anyio.lowlevel
 import pytest
 from returns.future import FutureResult
+from returns.primitives.exceptions import UnwrapFailedError
 from returns.result import Failure, Result, Success
 
-from reactive_agents.effects import Effect, attempt, beside, effect, gather
+from reactive_agents.core.errors import TaskError
+from reactive_agents.effects import Effect, Settled, attempt, beside, effect, gather
 from reactive_agents.event_loop import (
     Timeout,
     call_soon_on_this_loop,
@@ -553,3 +555,9 @@ async def test_a_task_beside_a_block_ends_with_it_and_may_end_it() -> None:
     async with beside(end):
         await anyio.sleep_forever()
     assert ends == ["the task", "the task"]
+
+
+def test_what_had_no_effect_is_named_where_it_is_unwrapped() -> None:
+    with pytest.raises(UnwrapFailedError) as raised:
+        Settled(Failure(TaskError("Task a is not running.", "a"))).unwrap()
+    assert raised.value.__notes__ == ["Task a is not running."]

@@ -10,16 +10,19 @@ Prints:
 from __future__ import annotations
 
 import json
-import socket
-import threading
 from collections.abc import AsyncIterator
 
-import httpx
-import uvicorn
 from fastapi import FastAPI
 from fastapi.responses import StreamingResponse
+from fastapi.testclient import TestClient
 
-from reactive_agents import ModelStreamRestarted, ModelTextRetracted, ModelTextStreamed, ReactiveAgents
+from reactive_agents import (
+    ModelStreamRestarted,
+    ModelTextRetracted,
+    ModelTextStreamed,
+    ReactiveAgents,
+    TaskFailed,
+)
 from reactive_agents.testing import ScriptedLLM, forever, say
 
 agent = ReactiveAgents.create().with_llm(ScriptedLLM(forever(say("Hello Ada.")))).build()
@@ -40,20 +43,16 @@ async def stream(question: str) -> StreamingResponse:
                 yield f"data: {json.dumps(event.text)}\n\n"
             elif isinstance(event, ModelTextRetracted | ModelStreamRestarted):
                 yield "data: null\n\n"  # the page begins again
+            elif isinstance(event, TaskFailed):
+                yield f"event: failed\ndata: {json.dumps(event.error.message)}\n\n"
 
     return StreamingResponse(events(), media_type="text/event-stream")
 
 
 def main() -> None:
-    with socket.create_server(("127.0.0.1", 0)) as listening:
-        server = uvicorn.Server(uvicorn.Config(app, log_level="error"))
-        thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]})
-        thread.start()
-        with httpx.Client(base_url=f"http://127.0.0.1:{listening.getsockname()[1]}") as client:
-            print(client.post("/ask", params={"question": "Who am I?", "user": "ada"}).json())
-            print(client.get("/stream", params={"question": "Who am I?"}).text.replace("\n\n", "\n").strip())
-        server.should_exit = True
-        thread.join()
+    with TestClient(app) as client:
+        print(client.post("/ask", params={"question": "Who am I?", "user": "ada"}).json())
+        print(client.get("/stream", params={"question": "Who am I?"}).text.replace("\n\n", "\n").strip())
 
 
 if __name__ == "__main__":

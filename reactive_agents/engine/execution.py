@@ -235,7 +235,11 @@ class ExecutionEngine:
     ) -> Result[None, errors.TaskError]:
         handle = self._running.handles.get(task_id)
         if handle is None or handle.control.is_closing:
-            return Failure(errors.TaskError(f"Task {task_id} is not running.", task_id))
+            message = f"Task {task_id} is not running."
+            for task, each in tuple(self._running.handles.items()):
+                if str(task_id) == each.context.run_id:
+                    message = f"{task_id} is the id of a run; expected that of its task, {task}."
+            return Failure(errors.TaskError(message, task_id))
         if not request(handle.control):
             return Failure(errors.TaskError(f"Task {task_id} {refused}.", task_id))
         return Success(None)

@@ -17,13 +17,14 @@ from attrs import evolve, frozen
 from returns.result import Failure, Result, Success
 
 from reactive_agents.core import errors
-from reactive_agents.core.codec import to_json
+from reactive_agents.core.codec import decode, to_json
 from reactive_agents.core.events import TaskFailed
 from reactive_agents.core.ids import RunId
 from reactive_agents.core.json import Json, JsonObject
 from reactive_agents.core.results import DEADLINE, ReasoningStep
 from reactive_agents.core.run_record import RecordedRun, RunEntry
 from reactive_agents.core.tasks import TaskResult
+from reactive_agents.core.texts import counted
 from reactive_agents.effects import BRANCH, attempt
 from reactive_agents.engine.context import CALLER, RunStopped
 from reactive_agents.engine.durability import EventSink
@@ -212,7 +213,7 @@ async def fork_run(
     """
     steps = recorded_steps(entries)
     if not 1 <= at <= len(steps):
-        return Failure(errors.RunRefused(run.run_id, f"has {len(steps)} steps, and no step {at}"))
+        return Failure(errors.RunRefused(run.run_id, f"has {counted(len(steps), 'step')}, and no step {at}"))
     step = steps[at - 1]
     if tool_result is not ... and step.kind != "tool":
         return Failure(errors.RunRefused(run.run_id, f"has no tool call at step {at}"))
@@ -258,4 +259,6 @@ def _text_of(body: Any) -> str:
         value = result.get("error") or result.get("result")
         return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
     error = body.get("error")
-    return str(error.get("message") or error.get("detail") or error) if isinstance(error, dict) else ""
+    if not isinstance(error, dict):
+        return ""
+    return decode(error, errors.LLMErrors).map(lambda failed: failed.message).value_or(str(error))

@@ -19,6 +19,7 @@ from reactive_agents import AgentError, ReactiveAgent, ReactiveAgents, RunContex
 from reactive_agents.adapters.run_record import SqliteRunRecord
 from reactive_agents.adapters.system import SystemClock
 from reactive_agents.core.errors import (
+    BudgetExceeded,
     InvalidConfig,
     LLMErrors,
     ModelUnavailable,
@@ -31,7 +32,7 @@ from reactive_agents.core.events import PlanStoreFailed
 from reactive_agents.core.governance import ApprovalRequest
 from reactive_agents.core.ids import RunId
 from reactive_agents.core.messages import AssistantMessage, ToolMessage, UserMessage
-from reactive_agents.core.models import ModelRequest, StreamCompleted
+from reactive_agents.core.models import ModelRequest, StreamCompleted, TokenPrice
 from reactive_agents.core.run_record import RunEntry
 from reactive_agents.effects import attempt, effect
 from reactive_agents.testing import (
@@ -244,6 +245,21 @@ async def test_a_replay_that_ends_otherwise_names_what_differs(
         file.execute("UPDATE runs SET result = ?", (known.replace(now, before),))
     replay = await reader(tmp_path / "r.db", ScriptedLLM()).runs.replay("r1")
     assert (replay.step, replay.difference[: len(difference)]) == (step, difference)
+
+
+async def test_a_run_that_a_budget_ended_is_forked_at_the_call_that_was_not_made(tmp_path: Path) -> None:
+    def described(*turns: Turn, run_usd: float) -> ReactiveAgent:
+        model = ScriptedLLM(*turns, price=TokenPrice(0.0, 0.001, max_output_tokens=100))
+        builder = ReactiveAgents.create().with_llm(model).with_cost(tmp_path / "c.db", run_usd=run_usd)
+        return builder.with_durability(tmp_path / "r.db", recover=False).build()
+
+    poor, rich = described(run_usd=0.05), described(say("Four."), run_usd=1.0)
+    assert (await poor.run("How many?", run_id="r1")).status == "partial"
+    (step,) = await poor.runs.steps("r1")
+    assert step.text == BudgetExceeded("run", 0.05, 0.0, 0.1).message
+    with pytest.raises(AgentError, match="has 1 step, and no step 2"):
+        await rich.runs.fork("r1", at=2)
+    assert (await rich.runs.resume(await rich.runs.fork("r1", at=1))).output == "Four."
 
 
 async def test_the_step_of_a_replay_is_a_number_of_the_recorded_steps(tmp_path: Path) -> None:

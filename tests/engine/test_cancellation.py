@@ -179,6 +179,20 @@ async def test_cancelling_what_does_not_run_is_a_typed_failure() -> None:
     assert outcome.failure() == TaskError("Task nobody is not running.", "nobody")
 
 
+async def test_the_id_of_a_run_is_refused_with_that_of_its_task() -> None:
+    refused: list[Result[None, TaskError]] = []
+
+    async def cancel(context: ExecutionContext) -> None:
+        refused.append(made.engine.cancel(TaskId(context.run_id)))
+
+    made = bench(
+        ScriptedLLM(say("It is a small green apple.")), hooks=[LifecycleHook("think", "before", cancel)]
+    )
+    run_id = (await made.run()).unwrap().run_id
+    message = f"{run_id} is the id of a run; expected that of its task, task-1."
+    assert refused == [Failure(TaskError(message, run_id))]
+
+
 async def test_a_run_that_is_being_closed_can_no_longer_be_cancelled_and_keeps_its_id() -> None:
     answers: list[object] = []
 

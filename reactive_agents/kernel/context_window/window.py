@@ -275,7 +275,8 @@ def _overflow(request: ModelRequest, size: int, budget: int, *, exact: bool) -> 
     much = f"{size} tokens" if exact else f"{size} bytes"
     return errors.ContextOverflow(
         f"The system prompt, the task and the tools take {much}; the window has room for {budget} tokens. "
-        "If the model has more, probe it again or set window_tokens.",
+        "If the model has more, probe it again or set window_tokens. A longer text can be read by a tool, "
+        "such as file-read or that of a DocumentIndex.",
         request.model or "",
         budget,
     )
