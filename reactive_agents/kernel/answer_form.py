@@ -7,6 +7,7 @@ functions of the program: what is wrong with it goes back to the model, a bounde
 
 from __future__ import annotations
 
+import re
 from collections.abc import Awaitable, Callable
 
 from attrs import evolve, frozen
@@ -57,6 +58,7 @@ class AnswerForm:
             functions of the program, and their values may differ from what the model gave.
         abstains: whether the tool has the argument ``could_not``.
         unwrapped: returns the text of an answer without the one field around it, if it has that.
+        ratings: the names of fields that hold a number from 0 to 1, which is the model's own judgement.
     """
 
     name: str
@@ -68,6 +70,7 @@ class AnswerForm:
     accept: Callable[[str], Awaitable[Result[str, str | errors.OutputValidatorFailed]]] | None = None
     abstains: bool = True
     unwrapped: Callable[[str], str] = str
+    ratings: frozenset[str] = frozenset()
 
     @property
     def has_fields(self) -> bool:
@@ -77,6 +80,11 @@ class AnswerForm:
     def fits(self, text: str) -> bool:
         """Return whether a text is a value of the form's type."""
         return self.has_fields and not self.problem_in(text)
+
+    def without_ratings(self, text: str) -> str:
+        """Return a text without the numbers that are the model's own judgement."""
+        names = "|".join(map(re.escape, self.ratings))
+        return re.sub(rf'"(?:{names})": ?[\d.eE+-]+', "", text) if names else text
 
 
 def reason_without_form(name: str, problem: str, *, rejected: bool = False) -> str:

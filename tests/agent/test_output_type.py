@@ -476,3 +476,38 @@ def test_a_text_that_reads_like_nan_stays_a_text() -> None:
 
     builder = ReactiveAgents.create().with_llm(ScriptedLLM(say('{"name": "Nan"}'))).with_output_type(Person)
     assert builder.build().run_sync("Who?").output == Person("Nan")
+
+
+class Sold(BaseModel):
+    year: int
+    pieces: int
+    confidence: Annotated[float, Field(ge=0, le=1)]
+
+
+class Sales(BaseModel):
+    sold: list[Sold]
+    quality: Annotated[float, Field(ge=0, le=1)] | None = None
+
+
+def pieces(year: int) -> str:
+    """How many pieces were sold in a year."""
+    return f"{year}: 4711 pieces"
+
+
+async def test_a_number_between_0_and_1_is_the_models_own_judgement_and_needs_no_source() -> None:
+    found = {"sold": [{"year": 2024, "pieces": 4711, "confidence": 0.87}], "quality": 0.65}
+    model = ScriptedLLM(call("pieces", year=2024), call("final-answer", found))
+    builder = ReactiveAgents.create().with_llm(model).with_reasoning().with_tools(pieces)
+    result = await builder.with_output_type(Sales).build().run("How many were sold in 2024?")
+    assert (result.output, result.reason) == (Sales.model_validate(found), "The model gave its final answer.")
+
+
+async def test_other_numbers_of_an_answer_with_ratings_need_a_source() -> None:
+    wrong, right = (
+        {"sold": [{"year": 2024, "pieces": number, "confidence": 0.87}]} for number in (8350, 4711)
+    )
+    corrected = call("final-answer", right, when="Nothing that you have seen supports: 8350. Look")
+    model = ScriptedLLM(call("pieces", year=2024), call("final-answer", wrong), corrected)
+    builder = ReactiveAgents.create().with_llm(model).with_reasoning().with_tools(pieces)
+    result = await builder.with_output_type(Sales).build().run("How many were sold in 2024?")
+    assert result.output == Sales.model_validate(right)

@@ -331,7 +331,7 @@ def unsupported(state: KernelState, context: KernelContext) -> Verdict | None:
     fits = _fits_form(proposal.text, context)
     if not fits and may_hold_calls(proposal.text) and calls_of_answer(proposal.text, state, context):
         return None  # the call is run, and its result is the answer
-    figures = evidence.unsupported_figures(proposal.text, seen) + evidence.unknown_people(proposal.text, seen)
+    figures = _unknown_figures(proposal.text, seen, context) + evidence.unknown_people(proposal.text, seen)
     if told and not _says_other(figures, state) and (proposal.call_id is not None or told > 1):
         return None  # the model is sure of it
     objection = ""
@@ -421,7 +421,7 @@ def without_source(text: str, state: KernelState, context: KernelContext) -> str
     seen = evidence.seen_by(state, context)
     if people := evidence.unknown_people(text, seen):
         return f"These names have no source: {listed(people)}."
-    figures = evidence.unsupported_figures(text, seen)
+    figures = _unknown_figures(text, seen, context)
     if figures:
         return f"These figures have no source: {listed(figures)}."
     if _found_nothing(text, seen, state, context):
@@ -429,6 +429,12 @@ def without_source(text: str, state: KernelState, context: KernelContext) -> str
     if answer_check.lacks_total(text, seen):
         return "The total or mean that is asked for is not in it."
     return "The figure that is asked for is not in it." if _lacks_figure(text, state, context) else ""
+
+
+def _unknown_figures(text: str, seen: evidence.Seen, context: KernelContext) -> tuple[str, ...]:
+    """Return the figures that nothing seen supports, without ratings such as a confidence."""
+    form = context.input.answer_form
+    return evidence.unsupported_figures(text if form is None else form.without_ratings(text), seen)
 
 
 def _may_have_figures(results: Sequence[str]) -> bool:

@@ -8,6 +8,7 @@ is lost; an answer in prose is converted by a further question.
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from functools import lru_cache, partial
 from typing import Any, Never
 
@@ -84,7 +85,27 @@ def answer_form(shape: Shape[Any]) -> AnswerForm:
         response_schema=schema,
         abstains=COULD_NOT not in properties_of(schema),
         unwrapped=partial(_unwrapped_text, shape),
+        ratings=frozenset(_ratings_in(schema)),
     )
+
+
+def _ratings_in(schema: Json) -> Iterator[str]:
+    """Yield the names of the properties, at any depth, that are limited to numbers from 0 to 1."""
+    if isinstance(schema, list):
+        for each in schema:
+            yield from _ratings_in(each)
+    elif isinstance(schema, dict):
+        yield from (name for name, part in properties_of(schema).items() if _is_rating(part))
+        for part in schema.values():
+            yield from _ratings_in(part)
+
+
+def _is_rating(schema: Json) -> bool:
+    if not isinstance(schema, dict):
+        return False
+    options = schema.get("anyOf")
+    is_one = isinstance(options, list) and any(map(_is_rating, options))
+    return is_one or (schema.get("minimum"), schema.get("maximum")) == (0, 1)
 
 
 def _instructions(schema: JsonObject) -> str:
