@@ -114,7 +114,7 @@ class PlainFunction(Protocol):
 
 
 class FunctionOfRunContext(Protocol):
-    """A function whose first parameter is a ``RunContext`` of any dependencies, to type checkers."""
+    """A function that takes a ``RunContext`` of any dependencies, to type checkers."""
 
     @property
     def __code__(self) -> CodeType: ...

@@ -90,7 +90,7 @@ def answer_form(shape: Shape[Any]) -> AnswerForm:
 
 
 def _ratings_in(schema: Json) -> Iterator[str]:
-    """Yield the names of the properties, at any depth, that are limited to numbers from 0 to 1."""
+    """Yield the names of the properties, at any depth, that are limited to 0 to 1."""
     if isinstance(schema, list):
         for each in schema:
             yield from _ratings_in(each)
