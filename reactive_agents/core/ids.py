@@ -8,7 +8,9 @@ from typing import NewType
 
 AgentId = NewType("AgentId", str)
 RunId = NewType("RunId", str)
+"""Names a run: in its events, its requests and its record."""
 TaskId = NewType("TaskId", str)
+"""Names a task: a running one is paused, stopped or cancelled by it."""
 SessionId = NewType("SessionId", str)
 StepId = NewType("StepId", str)
 PlanId = NewType("PlanId", str)
