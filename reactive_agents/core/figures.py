@@ -152,7 +152,8 @@ def numerals(text: str) -> Iterable[str]:
 
 def is_small(figure: str) -> bool:
     """Return whether a figure is a count that needs no source."""
-    return figure.isdecimal() and len(figure) < _LONGEST_NUMBER and int(figure) < SMALL
+    size = figure.removeprefix("-")
+    return size.isdecimal() and len(size) < _LONGEST_NUMBER and int(size) < SMALL
 
 
 def occurs(figure: str, shown: str) -> bool:

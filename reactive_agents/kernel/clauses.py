@@ -133,6 +133,8 @@ TELLS_SOMEBODY = lazy_pattern(rf"\W*{alternatives('tells_somebody')}", re.IGNORE
 """Beginnings of descriptions of tools that tell somebody something: "Tell the customer that …"."""
 FOR_RESULT = lazy_pattern(rf"\W*{alternatives('for_result')}", re.IGNORECASE)
 """Verbs of tools whose result is what they are for, or that lead to one."""
+_GIVE = "give"
+"""The verb of a tool that returns something, or hands it over if its name has the verb: "give_bonus"."""
 _TRY = lazy_pattern(expression("otherwise"), re.IGNORECASE)
 """Words that say what to do if something fails."""
 CONDITION = lazy_pattern(expression("condition"), re.IGNORECASE)
@@ -223,6 +225,8 @@ def read_tool(name: str, description: str) -> ToolWords:
     subjects = subjects_in(f"{name} {description}".replace("_", " "))
     act = act_of(description)
     only_returns = is_reading(act) or act in UNTELLING or FOR_RESULT.match(description)
+    if act == _GIVE and squeezed_name.startswith(f" {_GIVE} "):
+        only_returns = False
     described, tells = f"{name} {description}", TELLS_SOMEBODY.match(description) is not None
     computes = _COMPUTES.search(described) is not None
     may_act = tells or not (only_returns or computes)

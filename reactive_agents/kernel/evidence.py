@@ -10,7 +10,7 @@ All functions are pure and total. Their work is linear in the length of the text
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from itertools import combinations, islice
 
@@ -285,6 +285,21 @@ def swapped(text: str, looked_up: Mapping[str, str]) -> tuple[str, ...]:
         ):
             return each, other
     return ()
+
+
+def miscopied(figures: Iterable[str], seen: Seen) -> Mapping[str, str]:
+    """Return those of figures without a source that have the digits of a number of a result.
+
+    Each with that number: 1,842.10 where a result has 1,482.10. Those of a calculation are seldom so alike.
+    """
+    found = {_digits_of(each): each for each in NUMBER.findall(plain_numbers(seen.found))}
+    least = 2 if len(found) <= MOST_SUMMED else 3
+    written = [each for each in figures if NUMBER.fullmatch(each) and len(_digits_of(each)) >= least]
+    return {each: found[_digits_of(each)] for each in written if _digits_of(each) in found}
+
+
+def _digits_of(number: str) -> tuple[str, ...]:
+    return tuple(sorted(filter(str.isdecimal, number)))
 
 
 def ends_with_evidence(text: str, seen: Seen) -> bool:

@@ -171,7 +171,8 @@ _LEAST = 3
 """Letters of a word that tells something."""
 _NO_VERB = frozenset().union(*map(word_set, ("own", "asking", "determiner", "courtesy")))
 """Words by which no order begins."""
-_STATES = (word_set("finite") - {"do"}) | word_set("i_or_we")
+_FINITE = word_set("finite")
+_STATES = (_FINITE - {"do"}) | word_set("i_or_we")
 """Words by which a clause states something, before a subordinate one."""
 _SUBORDINATE = word_set("asking") | {"that", "if", "whether"}
 _FETCHING = frozenset({"get", "give"})
@@ -184,6 +185,8 @@ _REACHING = frozenset({"send", "publish", "notify"})
 _HAVE_DONE = re.compile(expression("have_done"), re.IGNORECASE)
 """Words by which a text says that something was done, whatever it is."""
 _GREETS = re.compile(rf"\W*(?:{alternatives('hello')}|{alternatives('thanks')})\b", re.IGNORECASE)
+_TO_GREET = re.compile(expression("greeting", after="") + rf"|\b{alternatives('thanks')}", re.IGNORECASE)
+"""Words of a task whose answer may be a greeting."""
 _DATA = re.compile(
     r"\W*(?:(?:which|whether|what|how|current|live|latest|available|upcoming)\b"
     r"|(?!\w*(?:ion|ment|ing|al)s? of)(?:(?!(?:an?|the|to|for|from|into|on)\b)[\w-]+ ){1,4}"
@@ -290,7 +293,7 @@ def claim_left(
     called: Set[str],
     calls: Sequence[CompletedCall],
     results: Collection[str],
-    tried: Container[str] = (),
+    tried: Collection[str] = (),
 ) -> tuple[str, ...]:
     """Return the tools for an order that an answer only repeats as done.
 
@@ -312,7 +315,7 @@ def claim_left(
     if len(task) > _LONGEST_ORDER or size_of(text) >= MANY_WORDS or denies(task):
         return ()
     ordered = _orders_in(task)
-    if is_work := _rearranges(text, task) or (not ordered and _greets(text)):
+    if is_work := _rearranges(text, task) or (not ordered and _greets(text) and _TO_GREET.search(task)):
         acting = [each for each in acting if each.name not in tried]
     plain = _TEXT_AFTER.sub(" ", QUOTATION.sub(" ", task))
     orders = [each for each in clauses_of(plain) if _may_order(each, is_looked_up=bool(calls))]
@@ -326,10 +329,12 @@ def claim_left(
     if not (ordered or tried) and _words_in([plain]) - _NO_VERB <= _words_in([text]):
         return ()  # a statement that is repeated: "Thanks, the door is closed"
     shown = "\n".join((*results, *(each.told for each in calls), *map(_described, tools)))
+    # once something was called for the order, a form of its verb tells that it is done
+    verbs = {act_of(each) for each in orders} if calls or tried else frozenset[str]()
     if not (
         claims
         or (
-            _only_repeats(text, plain, calls, results, is_known=bool(ordered))
+            _only_repeats(text, plain, calls, results, is_known=bool(ordered), verbs=verbs)
             and (not calls or _adds(text, shown))
         )
     ):
@@ -404,6 +409,7 @@ def _only_repeats(
     results: Collection[str],
     *,
     is_known: bool,
+    verbs: Container[str],
 ) -> bool:
     """Return whether a text has the words of a task, and hardly any others.
 
@@ -412,6 +418,7 @@ def _only_repeats(
 
     Args:
         is_known: whether the task orders a known act; a number of it that nothing told is invented then.
+        verbs: beginnings of the verbs of the order, of which one in a statement is enough.
     """
     given = {word for each in calls for values in each.arguments.values() for word in _words_in(values)}
     said, found = _words_in([text]), set[str]()
@@ -423,6 +430,8 @@ def _only_repeats(
     asked, first = _words_in([task]), {word for each in clauses_of(text) for word in _split(each)[:1]}
     beginnings = {each[:_SHARED] for each in asked}
     known = new = 0
+    is_stated = any(act_of(each) in verbs for each in said) and not _FINITE.isdisjoint(said)
+    least = 1 if is_stated else 2
     for word in _split(text):
         folded = word.casefold()
         is_own = folded[:_SHARED] in beginnings
@@ -434,7 +443,7 @@ def _only_repeats(
             return False
         if folded not in UNTELLING and (len(folded) >= _LEAST or not word.isascii() or word[0].isdigit()):
             known, new = known + is_own, new + (not is_own)
-    return known > 1 and known >= new
+    return known >= least and known >= new
 
 
 def _split(text: str) -> list[str]:
@@ -879,7 +888,8 @@ def only_looks(tool: ToolDefinition) -> bool:
     """Return whether a tool does nothing but look something up, as it is described."""
     if not may_act(tool):
         return bool(tool.description) and _ANYTHING.match(tool.description) is None
-    return _DATA.match(tool.description) is not None and not _acts_of(tool)
+    named = _DATA.match(tool.description)
+    return named is not None and not any(_act_in(each)[0] for each in _TOKEN.findall(named[0]))
 
 
 def only_reads(tool: ToolDefinition) -> bool:

@@ -680,8 +680,9 @@ async def test_an_item_that_only_the_delivered_answer_names_was_not_looked_up() 
 async def test_figures_that_a_model_keeps_without_a_source_are_named(found: tuple[Turn, ...]) -> None:
     invented = answer("Tea costs 7.75 euros and coffee 9.35 euros.")
     result, asked = await run("What do tea and coffee cost?", *found, invented)
-    assert (result.status, "unsupported" in asked) == ("completed", True)
-    assert result.reason.endswith("These figures have no source: 7.75, 9.35.")
+    # with a result they may be worked out, before any call they are invented
+    assert (result.status, "unsupported" in asked) == ("completed" if found else "partial", True)
+    assert "These figures have no source: 7.75, 9.35." in result.reason
 
 
 async def test_figures_that_were_found_are_not_named() -> None:

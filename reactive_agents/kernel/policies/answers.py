@@ -19,7 +19,13 @@ from attrs import evolve
 from returns.result import Success
 
 from reactive_agents.core import errors
-from reactive_agents.core.figures import gives_figures, has_precise_figures, is_common, numbers_and_names
+from reactive_agents.core.figures import (
+    COUNTED,
+    gives_figures,
+    has_precise_figures,
+    is_common,
+    numbers_and_names,
+)
 from reactive_agents.core.languages import alternatives, word_set
 from reactive_agents.core.messages import AssistantMessage
 from reactive_agents.core.results import DEADLINE, ReasoningStep
@@ -52,7 +58,7 @@ from reactive_agents.kernel.context import (
 from reactive_agents.kernel.context_window.tool_results import tool_results
 from reactive_agents.kernel.embedded_calls import calls_of_answer
 from reactive_agents.kernel.open_requirements import REQUIRED_TOOLS, describe_missing, requirements_of
-from reactive_agents.kernel.policies.limits import turns_left
+from reactive_agents.kernel.policies.limits import IDLE_TURNS, turns_left
 from reactive_agents.kernel.policies.unfinished_work import (
     TEXT_ANSWER,
     calls_for_another,
@@ -305,10 +311,10 @@ def _leaves_open(text: str, seen: evidence.Seen, state: KernelState, context: Ke
 def unsupported(state: KernelState, context: KernelContext) -> Verdict | None:
     """Question figures that nothing seen supports, and a total that is missing.
 
-    Once, and once more where the answer is a text: delivered with ``final-answer``, it is taken at its word.
-    An answer with other figures in place of those is questioned again. One that keeps what it tells although
-    no look-up found anything is partial where the task is about how something is now, or where a number of
-    the task is what was looked up.
+    Once, and once more where the answer is a text: delivered with ``final-answer``, it is taken at its word,
+    unless the figures cannot have been worked out. An answer with other figures in place of those is
+    questioned again. One that keeps what it tells although no look-up found anything is partial where the
+    task is about how something is now, or where a number of the task is what was looked up.
     """
     proposal = state.proposal
     if proposal is None or not proposal.text.strip():
@@ -326,15 +332,27 @@ def unsupported(state: KernelState, context: KernelContext) -> Verdict | None:
     if needs_source and _found_nothing(proposal.text, seen, state, context):
         doubt = without_source(proposal.text, state, context)
         return Stop(UNSUPPORTED, "partial", proposal.text, f"{doubt} Missing: a source of the answer.")
-    if told >= MOST_UNSUPPORTED:
-        return None
     fits = _fits_form(proposal.text, context)
     if not fits and may_hold_calls(proposal.text) and calls_of_answer(proposal.text, state, context):
         return None  # the call is run, and its result is the answer
     figures = _unknown_figures(proposal.text, seen, context) + evidence.unknown_people(proposal.text, seen)
-    if told and not _says_other(figures, state) and (proposal.call_id is not None or told > 1):
-        return None  # the model is sure of it
-    objection = ""
+    is_insisted = proposal.call_id is not None or told > 1 or _is_said_again(state)
+    if told >= MOST_UNSUPPORTED or (is_insisted and _was_doubted(state) and not _says_other(figures, state)):
+        if not figures or not (doubt := _doubt_of_kept(figures, proposal.text, seen, state, context)):
+            return None  # the model is sure of it
+        return Stop(UNSUPPORTED, "partial", proposal.text, f"{doubt} Missing: a source of the answer.")
+    objection = _objection_to(proposal, figures, seen, state, context)
+    return Redirect(UNSUPPORTED, objection) if objection else None
+
+
+def _objection_to(
+    proposal: Proposal,
+    figures: Sequence[str],
+    seen: evidence.Seen,
+    state: KernelState,
+    context: KernelContext,
+) -> str:
+    """Return what is said about an answer with figures, or one that lacks them; empty for nothing."""
     if figures:
         named = listed(figures)
         objection = context.worded(
@@ -342,29 +360,66 @@ def unsupported(state: KernelState, context: KernelContext) -> Verdict | None:
             f"so; what you are sure of, deliver with {FINAL_ANSWER}.",
             f"Not found: {named}. Look it up, or leave it out. Then call {FINAL_ANSWER}.",
         )
-    elif not told and not proposal.could_not:
-        if _found_nothing(proposal.text, seen, state, context):
-            objection = "No call has found anything. Look elsewhere, or say that nothing was found."
-        elif answer_check.lacks_total(proposal.text, seen):
-            objection = "The task asks for a total, and your answer has none. Work it out."
-        elif _may_have_figures(seen.results) and _lacks_figure(proposal.text, state, context):
-            objection = "The task asks for a figure, and your answer has none. Find it out."
-    if not objection:
-        return None
+    elif state.ledger.told.get(UNSUPPORTED) or proposal.could_not:
+        return ""
+    elif _found_nothing(proposal.text, seen, state, context):
+        objection = "No call has found anything. Look elsewhere, or say that nothing was found."
+    elif answer_check.lacks_total(proposal.text, seen):
+        objection = "The task asks for a total, and your answer has none. Work it out."
+    elif _may_have_figures(seen.results) and _lacks_figure(proposal.text, state, context):
+        objection = "The task asks for a figure, and your answer has none. Find it out."
+    else:
+        return ""
+    return "" if _needs_no_source(proposal.text, figures, state, context) else objection
+
+
+def _needs_no_source(text: str, figures: Sequence[str], state: KernelState, context: KernelContext) -> bool:
+    """Return whether a text before any call may be made of what a model knows."""
     asked = context.input.to_do
-    is_given = gives_figures(asked)
-    if not state.ledger.counted.attempts and (is_given or not has_precise_figures(figures, proposal.text)):
-        described = described_tools(state, context)
-        is_of_now = _tells_of_now(proposal.text, state)
-        if answer_check.is_told_at_length(proposal.text, evidence.Seen(asked)) and not is_of_now:
-            return None
-        if composes(asked) and all(map(is_common, figures)):
-            return None  # "Up to 50 % off" in a headline
-        if clauses.is_beside_tools(asked, described):
-            return None  # the model answers from what it knows, as it has to
-        if not (clauses.is_english(asked) or clauses.asks_figure(asked) or is_of_now):
-            return None  # nor can it be seen there what the tools are for
-    return Redirect(UNSUPPORTED, objection)
+    if state.ledger.counted.attempts or (has_precise_figures(figures, text) and not gives_figures(asked)):
+        return False
+    is_of_now = _tells_of_now(text, state)
+    if answer_check.is_told_at_length(text, evidence.Seen(asked)) and not is_of_now:
+        return True
+    if composes(asked) and all(map(is_common, figures)):
+        return True  # "Up to 50 % off" in a headline
+    if clauses.is_beside_tools(asked, described_tools(state, context)) and not clauses.AS_OF_NOW.search(
+        asked
+    ):
+        return True  # the model answers from what it knows, as it has to
+    # nor can it be seen in another language what the tools are for
+    return not (clauses.is_english(asked) or clauses.asks_figure(asked) or is_of_now)
+
+
+def _is_said_again(state: KernelState) -> bool:
+    """Return whether the answer came so often that the next question would be the last."""
+    return state.ledger.idle_turns >= IDLE_TURNS - 1
+
+
+def _was_doubted(state: KernelState) -> bool:
+    """Return whether an answer was questioned that is kept now, for its figures or otherwise."""
+    return bool(state.ledger.told.get(UNSUPPORTED)) or _is_said_again(state)
+
+
+def _doubt_of_kept(
+    figures: Sequence[str], text: str, seen: evidence.Seen, state: KernelState, context: KernelContext
+) -> str:
+    """Return why figures that are kept are wrong or invented; empty where they may follow from what was seen.
+
+    They are invented before any call if there is no number to begin with, and a tool is for what is asked.
+    """
+    given, asked = context.input, context.input.to_do
+    if wrong := evidence.miscopied(figures, seen):
+        pairs = [f"{said} for {found}" for said, found in wrong.items()]
+        return f"The answer has other figures than the results: {listed(pairs)}."
+    attempts = state.ledger.counted.attempts or given.calls.attempts or given.results
+    if attempts or COUNTED.search(seen.everything):
+        return ""
+    if not clauses.is_of_now(asked):
+        is_known = clauses.is_beside_tools(asked, described_tools(state, context))
+        if is_known or not (clauses.is_english(asked) or has_precise_figures(figures, text)):
+            return ""
+    return f"These figures have no source: {listed(figures)}. No call was made."
 
 
 def _is_by_number(state: KernelState, task: str) -> bool:
@@ -416,7 +471,7 @@ def _tells_of_now(text: str, state: KernelState) -> bool:
 
 def without_source(text: str, state: KernelState, context: KernelContext) -> str:
     """Return which figures the model was asked about and kept; empty for none."""
-    if not state.ledger.told.get(UNSUPPORTED):
+    if not _was_doubted(state):
         return ""
     seen = evidence.seen_by(state, context)
     if people := evidence.unknown_people(text, seen):
