@@ -142,6 +142,17 @@ _PASSING = lazy_pattern(
     r"\b(?:again|later|moment|busy|retry|temporar\w*|time[d -]?out|rate.?limit\w*|429|50\d)\b", re.IGNORECASE
 )
 """In errors that another try may not meet."""
+_FAILED = lazy_pattern(
+    rf"\W*(?:(?!{alternatives('negation')}\b)[^\W\d]\w*[ :]\s*){{0,2}}{alternatives('failed')}\b",
+    re.IGNORECASE,
+)
+"""The beginning of a result that is an error: "Error: …", "Permission denied"."""
+_FAILED_FIELD = lazy_pattern(
+    r"\s*\{(?:[^{}]*,)?\s*[\"'](?:error[\"']\s*:(?!\s*(?:null\b|None\b|false\b|[\"']{2}|\[\]|\{\}|0\b))"
+    r"|(?:success|ok)[\"']\s*:\s*(?:false\b|0\b)|status[\"']\s*:\s*[\"'](?:error|fail))",
+    re.IGNORECASE,
+)
+"""The field of a result by which a call has failed: ``{"success": false}``."""
 _TAG = lazy_pattern(r"</?[\w|]{1,20}>")
 _LONGEST_LABEL = 3
 """Words before a delivered call: "Step 2:", "I call"."""
@@ -210,6 +221,12 @@ def denies_or_lacks(text: str) -> bool:
 def is_empty(result: str) -> bool:
     """Return whether a result holds nothing, as an empty list."""
     return not LETTER.search(result) or result.strip().casefold() in ("null", "none")
+
+
+def reports_failure(result: str) -> bool:
+    """Return whether a result says at its beginning that the call failed."""
+    sign = _FAILED_FIELD if result.lstrip().startswith("{") else _FAILED
+    return sign.match(result) is not None
 
 
 def ends_with_result(text: str, seen: Seen) -> bool:

@@ -396,8 +396,6 @@ def undone_act_in(
     result: results.ReasoningResult, strategy_input: StrategyInput, services: StrategyServices
 ) -> ReasoningStep | None:
     """Return the failure of an act in any pass, of :func:`undone_act`."""
-    if not any(step.is_failed_call for step in result.steps):
-        return None
     seen = (step for step in result.steps if step.type == "observation" and step.metadata)
     made = [(each.tool_used or "", each.success is not False) for step in seen if (each := step.metadata)]
     counted, task = NO_CALLS.with_calls(made), order_in(strategy_input.task_description)

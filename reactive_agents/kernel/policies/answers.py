@@ -243,7 +243,7 @@ def text_answer(state: KernelState, context: KernelContext) -> Verdict | None:
     if not text.strip() or _fits_form(text, context):
         return None
     seen, tools = evidence.seen_by(state, context), described_tools(state, context)
-    failed = last_failure(state)
+    failed = last_failure(state, context)
     is_told = failed and (failed.is_declined_or_in_doubt or answer_check.tells_failure(text, failed.content))
     if is_told and not answer_check.announces(text, seen):
         return None

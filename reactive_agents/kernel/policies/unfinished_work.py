@@ -83,7 +83,7 @@ def failed_call(state: KernelState, context: KernelContext) -> Verdict | None:
     if proposal is None or not proposal.text.strip():
         return None
     about = None if proposal.could_not else _failure_about(proposal.text, state, context)
-    last = about or last_failure(state)
+    last = about or last_failure(state, context)
     if last is None or last.metadata is None or not turns_left(state, context):
         return None
     if last.is_declined_or_in_doubt:
@@ -141,6 +141,10 @@ def undone_act(
     the one that the task orders. Of several to be deleted, one that does not exist is no failure.
     """
     tools = {each.name: each for each in offered if each.name != FINAL_ANSWER}
+    if not any(
+        did_fail(each, tools.get((each.metadata and each.metadata.tool_used) or "")) for each in steps
+    ):
+        return None
     acted = [each for name, each in tools.items() if name in counted.succeeded and clauses.may_act(each)]
     wanted = {
         name
@@ -161,14 +165,16 @@ def undone_act(
         if step.type == "action":
             made[known.call_id] = failed
             continue
-        if known.success and is_choice and clauses.may_act(tool):
+        has_failed = did_fail(step, tool)
+        has_worked = known.success and not has_failed
+        if has_worked and is_choice and clauses.may_act(tool):
             chosen.append(tool)
-        if step.is_failed_call and tool.name in counted.succeeded and is_needless(tool, step.content):
+        if has_failed and tool.name in counted.succeeded and is_needless(tool, step.content):
             continue
-        if step.is_failed_call and not step.is_declined_or_in_doubt and tool.name in wanted:
+        if has_failed and not step.is_declined_or_in_doubt and tool.name in wanted:
             if all(is_for_another_act(each, tool, task, "") for each in chosen):
                 failed, by = step, tool.name
-        elif failed is not None and known.success and (is_choice or made.get(known.call_id) is failed):
+        elif failed is not None and has_worked and (is_choice or made.get(known.call_id) is failed):
             only_looks = tool.description and is_reading(act_of(tool.description))
             is_beside = is_for_another_act(tool, tools[by], task, results.get(known.result_key or "", ""))
             if not (is_beside or (only_looks and clauses.is_named_in(tools[by], task))):
@@ -178,8 +184,6 @@ def undone_act(
 
 def undone_act_of(state: KernelState, context: KernelContext) -> ReasoningStep | None:
     """Return the failure of an act in a kernel run, of :func:`undone_act`."""
-    if not any(step.is_failed_call for step in state.steps):
-        return None
     results, counted = tool_results(state.scratchpad), state.ledger.counted
     return undone_act(context.input.to_do, context.toolset.offered, state.steps, results, counted)
 
@@ -204,10 +208,20 @@ def is_foreseen(failure: ReasoningStep, text: str, task: str, asked: str) -> boo
     return told or answer_check.explains(text, asked, [failure.content])
 
 
-def last_failure(state: KernelState) -> ReasoningStep | None:
+def last_failure(state: KernelState, context: KernelContext) -> ReasoningStep | None:
     """Return what the last call said of its failure, if it was run and failed."""
     last = next((step for step in reversed(state.steps) if evidence.is_of_tool(step)), None)
-    return last if last is not None and last.is_failed_call else None
+    if last is None:
+        return None
+    tool = context.toolset.definition((last.metadata and last.metadata.tool_used) or "")
+    return last if did_fail(last, tool) else None
+
+
+def did_fail(step: ReasoningStep, tool: ToolDefinition | None) -> bool:
+    """Return whether a call failed, also if its tool acts and returned that as its result."""
+    if step.is_failed_call or tool is None or step.type != "observation":
+        return step.is_failed_call
+    return clauses.may_act(tool) and answer_check.reports_failure(step.content)
 
 
 def _failure_about(text: str, state: KernelState, context: KernelContext) -> ReasoningStep | None:
