@@ -34,7 +34,7 @@ SHARE = lazy_pattern(
 _LATIN = lazy_pattern(r"[A-Za-z]")
 _QUANTITY = lazy_pattern(r"\d[\d.,]*[a-zA-Z]{0,3}", re.ASCII)
 LIST_MARK = lazy_pattern(r"(?m)^[ \t]*(?:[-*][ \t]*)?\(?\d{1,2}[.)]\s+", re.ASCII)
-_NUMERALS = {
+NUMERALS = {
     word: str(value)
     for row in by_language("numeral").values()
     for value, word in enumerate(row)
@@ -147,7 +147,7 @@ def without_list_marks(text: str) -> str:
 
 def numerals(text: str) -> Iterable[str]:
     """Return the numbers that are written as words, in four languages."""
-    return (_NUMERALS[word] for word in text.lower().replace(".", " ").split() if word in _NUMERALS)
+    return (NUMERALS[word] for word in text.lower().replace(".", " ").split() if word in NUMERALS)
 
 
 def is_small(figure: str) -> bool:

@@ -57,6 +57,8 @@ UNTELLING = word_set("untelling")
 """Words by which two texts are not alike."""
 OPEN_END = lazy_pattern(r"(?:\?|:|？|：|…|\.\.\.)[\s\"'*_)]*\Z")
 QUESTION = lazy_pattern(r"[?？][\s\"'*_)]*\Z")
+SHORT_ANSWER = lazy_pattern(r"[^\W\d_]+(?=[\s,.!:;–-]|\Z)")
+"""The first word of a clause, as "Yes" before a comma."""
 REQUEST_MARK = lazy_pattern(r"[?？؟]")
 LONGEST_GREETING = 4
 _THANKS, _LONGEST_THANKS = word_set("thanks"), 8
@@ -70,6 +72,8 @@ _MEAN = lazy_pattern(expression("mean"), re.IGNORECASE)
 _OR = lazy_pattern(expression("or"), re.IGNORECASE)
 _AND_WORD = lazy_pattern(rf"(?<![\w-]){alternatives('and')}(?![\w'’-])")
 """Not "e-mail" and "I", which begin with words of other languages."""
+_JOINING = frozenset(each for each in word_set("and") | word_set("or") if each.isalpha() and each[1:])
+_LONGEST_JOINING = 20
 _SPARED = lazy_pattern(rf"{expression('spare')}[^,;!?\n]{{0,80}}", re.IGNORECASE)
 """What is to be left as it is, after the words that say so."""
 _FIGURE_ASKED = lazy_pattern(expression("figure_asked"), re.IGNORECASE)
@@ -254,6 +258,12 @@ def is_stuck(text: str, task: str) -> bool:
     return not repeated <= set(_LETTERS.findall(task.lower())) - UNTELLING
 
 
+def is_cut(text: str) -> bool:
+    """Return whether a text ends with a word such as "and", after which more was to come."""
+    last = text[-_LONGEST_JOINING:].rsplit(maxsplit=1)
+    return len(last) > 1 and last[1] in _JOINING and text.count(" ") >= FEW_WORDS
+
+
 def squeezed(text: str) -> str:
     """Return the words of a text in small letters, each between blanks."""
     return " ".join(("", *_LETTERS.findall(text.lower()), ""))
@@ -304,6 +314,11 @@ def _names_parameter(clause: str, tools: Iterable[ToolDefinition]) -> bool:
 def asks_figure(task: str) -> bool:
     """Return whether a task asks for an amount or total."""
     return _asked_for(task)[0]
+
+
+def mentions_amount(task: str) -> bool:
+    """Return whether a task mentions a price or another amount."""
+    return _asked_for(task)[1]
 
 
 def asks_total(text: str) -> bool:
@@ -411,6 +426,12 @@ def names(text: str, thing: str, *, plural: bool = False) -> bool:
     if not least <= len(thing) <= _LONGEST_THING:
         return False
     return re.search(_mention_of(thing, "(?:e?[sn])?" if plural else ""), text, re.IGNORECASE) is not None
+
+
+def place_of(text: str, thing: str) -> int | None:
+    """Return where a text mentions a search term first."""
+    found = re.search(_mention_of(thing), text, re.IGNORECASE) if names(text, thing) else None
+    return found and found.start()
 
 
 def without(text: str, thing: str) -> str:

@@ -12,7 +12,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
-from itertools import combinations, islice
+from itertools import chain, combinations, islice
 
 from attrs import frozen
 
@@ -20,6 +20,7 @@ from reactive_agents.core.content import shows_content
 from reactive_agents.core.figures import (
     MOST_SUMMED,
     NUMBER,
+    NUMERALS,
     SHARE,
     SMALL,
     KnownNumbers,
@@ -42,7 +43,7 @@ from reactive_agents.core.figures import (
     sums_of_some,
     without_list_marks,
 )
-from reactive_agents.core.languages import alternatives
+from reactive_agents.core.languages import alternatives, expression, word_set
 from reactive_agents.core.results import ReasoningStep
 from reactive_agents.core.tools import TRIED
 from reactive_agents.core.values import Value, computed, lazy_pattern
@@ -61,6 +62,24 @@ _PERSON = lazy_pattern(r"(?<=[\w,;:(] )[A-Z][a-z'’-]+(?: [A-Z][a-z'’-]+)+")
 _PARTIAL = lazy_pattern(r"[%/:]\s*\d|\d\s*[%/:]|percent|prozent")
 """Shares, rates and times, of which a total is no plain sum."""
 _PART_END = lazy_pattern(rf",\s|\s{alternatives('and')}\s", re.IGNORECASE)
+_GREATER, _LESSER = (lazy_pattern(expression(each), re.IGNORECASE) for each in ("greater", "lesser"))
+_THAN = lazy_pattern(expression("than"), re.IGNORECASE)
+_SIGNED = lazy_pattern(r"(?<![\w.,])(?<!\w-)[-−]?\d+(?:[.,]\d+)*", re.ASCII)
+_LIMIT = lazy_pattern(
+    rf"(?:{expression('greater')}|{expression('lesser')})(?:\s{expression('than')})?\s({_SIGNED.pattern})(?!\w)",
+    re.IGNORECASE,
+)
+"""A number that something is compared with: "above 20"."""
+_OF_SEVERAL = lazy_pattern(
+    rf"(?:{expression('ordinal')}|\b(?:[2-9]|{'|'.join(NUMERALS)})) (?:\w+ ){{0,3}}?"
+    rf"(?:{expression('greater')}|{expression('lesser')})",
+    re.IGNORECASE,
+)
+"""Words such as "the second highest" and "the two cheapest"."""
+_WORD_BESIDE = lazy_pattern(r"([^\W\d]+) (?=\d)|\d ([^\W\d]+)")
+_UNIT = lazy_pattern(r"\s?(?:[%°€$£]\s?\w?|[^\W\d_]+)")
+_BESIDE_END = lazy_pattern(r"[\d,;|{}\n]")
+_AFFIRMING, _DENYING = word_set("affirming"), word_set("denying")
 _CENT = 0.005
 _SHORT_RESULTS = 200
 """Characters of all results up to which even a small number of theirs is evidence."""
@@ -255,7 +274,7 @@ def unknown_people(answer: str, seen: Seen) -> tuple[str, ...]:
     return tuple(each for each in names if not any(word.casefold() in shown for word in each.split()))
 
 
-def swapped(text: str, looked_up: Mapping[str, str]) -> tuple[str, ...]:
+def swapped(text: str, task: str, looked_up: Mapping[str, str]) -> tuple[str, ...]:
     """Return things of which a text gives each other's figures; empty for none.
 
     "Oslo has 19 degrees and Rome 4", where it is the other way round. Each is named with one number, which
@@ -280,11 +299,152 @@ def swapped(text: str, looked_up: Mapping[str, str]) -> tuple[str, ...]:
     wrong = {each: number for each, number in given.items() if number not in found[each]}
     for each, other in combinations(wrong, 2):
         is_other_way_round = wrong[each] in found[other] and wrong[other] in found[each]
+        if is_other_way_round and _is_of_other_kind(text, task, looked_up, (each, other)):
+            return ()
         if is_other_way_round and not (
             clauses.names(looked_up[each], other) or clauses.names(looked_up[other], each)
         ):
             return each, other
     return ()
+
+
+def _is_of_other_kind(text: str, task: str, looked_up: Mapping[str, str], things: Sequence[str]) -> bool:
+    """Return whether figures are of something that no result has by that name, as "conceded" of "scored".
+
+    Results without words tell nothing of that, and an amount may have any name.
+    """
+    labels = begins_words("\n".join(looked_up.values()))
+    beside = " ".join(chain.from_iterable(_WORD_BESIDE.findall(text)))
+    asked = begins_words(task) & begins_words(beside) - begins_words(" ".join(things))
+    return bool(labels) and not clauses.mentions_amount(task) and not asked <= labels
+
+
+@lru_cache(maxsize=8)
+def compares(task: str) -> int:
+    """Return which end a text is about: 1 for the greater, -1 for the lesser, 0 for none or both.
+
+    Nor is it one if the text is about several, or another than the first: "the second highest".
+    """
+    greater, lesser = _GREATER.search(task), _LESSER.search(task)
+    if (greater or lesser) and _OF_SEVERAL.search(task):
+        return 0
+    return 0 if (greater is None) == (lesser is None) else 1 if greater else -1
+
+
+def miscompared(text: str, task: str, looked_up: Mapping[str, str]) -> Mapping[str, str]:
+    """Return the values of things that a text compares wrongly, by the things; empty for none.
+
+    "Riga is warmer", where Riga has 5 degrees and Naples 18; "Bern lies highest" of three of which another
+    does; "Yes" to "Is it above 20?". Each thing has one number in its results, or one beside a word of the
+    task, all of one unit. What is said of more than one thing is about the one before the comparing word.
+
+    Args:
+        looked_up: the results by the thing that they are of; of one that lists things, these are compared.
+    """
+    sign = compares(task)
+    if not sign or not looked_up or denies(task):
+        return {}
+    values = _values_of(looked_up, task)
+    said = [each for each in clauses.clauses_of(text) if not clauses.QUESTION.search(each)]
+    if not values or not said:
+        return {}
+    shown = {thing: f"{value:g}" for thing, (value, _) in values.items()}
+    if (is_so := _whether(said[0])) is not None:
+        truth = _truth_of(task, sign, values)
+        return shown if truth is not None and truth is not is_so else {}
+    if len(values) < 2 or len({unit for _, unit in values.values()}) > 1 or _LIMIT.search(task):
+        return {}
+    named = [each for each in values if clauses.names(text, each)]
+    for clause in said:
+        if len(named) > 1 and not compares(clause):
+            continue  # one of a list
+        chosen, others, direction = _chosen_in(clause, sign, values)
+        if chosen and any(direction * (values[each][0] - values[chosen][0]) > 0 for each in others):
+            return shown
+        if chosen:
+            break
+    return {}
+
+
+def _chosen_in(
+    clause: str, sign: int, values: Mapping[str, tuple[float, str]]
+) -> tuple[str, Sequence[str], int]:
+    """Return the thing that a clause names as the greater or lesser, those beside it, and which it is.
+
+    Args:
+        sign: what the task asks for.
+    """
+    places = {each: at for each in values if (at := clauses.place_of(clause, each)) is not None}
+    own = compares(clause)
+    word = (_GREATER if own > 0 else _LESSER).search(clause) if own else None
+    is_one = len(places) == 1
+    if not places or denies(clause) or (is_one and _THAN.search(clause)) or not (is_one or word):
+        return "", (), 0
+    if is_one or word is None:
+        return next(iter(places)), [*values], own or sign
+    before = [each for each, at in places.items() if at < word.start()]
+    chosen = (
+        max(before, key=lambda each: places[each]) if before else min(places, key=lambda each: places[each])
+    )
+    return chosen, [*places], own
+
+
+def _whether(clause: str) -> bool | None:
+    """Return whether a clause begins with a yes, or with a no; ``None`` for neither."""
+    first = clauses.SHORT_ANSWER.match(clause)
+    word = first[0].casefold() if first else ""
+    return True if word in _AFFIRMING else False if word in _DENYING else None
+
+
+def _truth_of(task: str, sign: int, values: Mapping[str, tuple[float, str]]) -> bool | None:
+    """Return whether it is so what a question of yes or no has of two things, or of one and a number."""
+    if len(clauses.clauses_of(task)) > 1 or clauses.leaves_choice(task):
+        return None
+    if limit := _LIMIT.search(task):
+        (value, unit), *more = values.values()
+        asked = _unit_after(task, limit.end())
+        known = unit == asked or not (unit and asked)
+        return sign * (value - _signed(limit[1])) > 0 if known and not more else None
+    chosen, others, _ = _chosen_in(task, sign, values)
+    if len(others) != 2 or len(values) != 2 or len({unit for _, unit in values.values()}) > 1:
+        return None
+    other = next(each for each in others if each != chosen)
+    return sign * (values[chosen][0] - values[other][0]) > 0
+
+
+def _values_of(looked_up: Mapping[str, str], task: str) -> Mapping[str, tuple[float, str]]:
+    """Return the number with its unit of each thing; of none if one of them is not clear."""
+    told = looked_up
+    if len(looked_up) == 1 and not _LIMIT.search(task):
+        lines = [*filter(str.strip, without_list_marks(next(iter(looked_up.values()))).splitlines())]
+        told = {each: each for each in lines[:_MOST_FIGURES]} if len(lines) > 1 else {}
+    found: dict[str, tuple[float, str]] = {}
+    for thing, result in told.items():
+        numbers = [*_SIGNED.finditer(plain_numbers(result))]
+        if len(numbers) > 1:
+            asked = begins_words(task) - begins_words(thing)
+            numbers = [each for each in numbers if asked & begins_words(_around(each))]
+        if len(numbers) != 1:
+            return {}
+        number = numbers[0]
+        name = thing if told is looked_up else thing[: number.start()].strip(" :,-–|")
+        found[name] = _signed(number[0]), _unit_after(number.string, number.end())
+    return found
+
+
+def _around(number: re.Match[str]) -> str:
+    """Return the words beside a number, up to the next sign or number."""
+    before = _BESIDE_END.split(number.string[: number.start()])[-1]
+    return f"{before} {_BESIDE_END.split(number.string[number.end() :])[0]}"
+
+
+def _signed(number: str) -> float:
+    return -read_number(number[1:]) if number[0] in "-−" else read_number(number)
+
+
+def _unit_after(text: str, end: int) -> str:
+    unit = _UNIT.match(text, end)
+    return unit[0].strip().casefold() if unit else ""
 
 
 def miscopied(figures: Iterable[str], seen: Seen) -> Mapping[str, str]:

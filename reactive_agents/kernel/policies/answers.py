@@ -136,15 +136,17 @@ def _repeats_question(text: str, asked: str) -> bool:
     return asks_what(asked) and clauses.telling_words(text) == clauses.telling_words(asked)
 
 
-def is_broken_json(proposal: Proposal, context: KernelContext) -> bool:
-    """Return whether an answer without a form is JSON that breaks off."""
+def breaks_off_within(proposal: Proposal, context: KernelContext) -> str:
+    """Return what an answer without a form breaks off within: JSON, or a sentence; empty for neither."""
     is_ended = proposal.finish_reason not in ("length", "content_filter")
-    return is_ended and context.input.answer_form is None and breaks_off(proposal.text)
+    if not is_ended or context.input.answer_form is not None:
+        return ""
+    return "JSON" if breaks_off(proposal.text) else "a sentence" if clauses.is_cut(proposal.text) else ""
 
 
 @about_answers
 def cut_off(state: KernelState, context: KernelContext) -> Verdict | None:
-    """Ask a turn that was cut off, or breaks off within JSON, again, twice at most.
+    """Ask a turn that was cut off, or breaks off within JSON or a sentence, again, twice at most.
 
     After that a text is partial, by the policy ``final_answer``, and an empty turn ends the run. What a
     content filter has cut off is not asked again, whatever is still required.
@@ -152,17 +154,17 @@ def cut_off(state: KernelState, context: KernelContext) -> Verdict | None:
     proposal = state.proposal
     if proposal is None:
         return None
-    is_broken, by_length = is_broken_json(proposal, context), proposal.finish_reason == "length"
-    if not (is_broken or by_length or proposal.finish_reason == "content_filter"):
+    broken, by_length = breaks_off_within(proposal, context), proposal.finish_reason == "length"
+    if not (broken or by_length or proposal.finish_reason == "content_filter"):
         return None
     asks_again = state.ledger.told.get(CUT_OFF, 0) < MOST_CUT_OFF and turns_left(state, context)
     if by_length and asks_again:
         advice = "Make the next call, or give the whole answer in fewer words."
         return Redirect(CUT_OFF, f"Your last reply was cut off at the output limit. {advice}")
-    if is_broken and asks_again:
-        return Redirect(CUT_OFF, "Your last reply broke off within JSON. Give the whole answer.")
+    if broken and asks_again:
+        return Redirect(CUT_OFF, f"Your last reply broke off within {broken}. Give the whole answer.")
     if proposal.text.strip():
-        if by_length or is_broken:
+        if by_length or broken:
             return None
         reason = "The provider's content filter cut the answer off. Missing: the rest of the answer."
         return Stop("final_answer", "partial", proposal.text, reason)
@@ -320,14 +322,14 @@ def unsupported(state: KernelState, context: KernelContext) -> Verdict | None:
     if proposal is None or not proposal.text.strip():
         return None
     told, seen = state.ledger.told.get(UNSUPPORTED, 0), evidence.seen_by(state, context)
-    may_swap = len(state.scratchpad) > 1 and _DIGIT.search(proposal.text)
-    looked_up = _looked_up(state) if may_swap else {}
-    if exchanged := evidence.swapped(proposal.text, looked_up):
-        is_kept = told and any(evidence.swapped(each, looked_up) for each in _turn_before(state))
-        if not is_kept and told < MOST_UNSUPPORTED:
-            return Redirect(UNSUPPORTED, f"Check the figures of {listed(exchanged)}: they are swapped.")
-        reason = f"The answer gives the figures of {listed(exchanged)} the wrong way round."
-        return Stop(UNSUPPORTED, "partial", proposal.text, f"{reason} Missing: the right ones.")
+    if contradiction := _contradiction_in(proposal.text, seen, state):
+        before = _turn_before(state)
+        is_said_again = state.ledger.idle_turns or any(
+            _contradiction_in(each, seen, state) for each in before
+        )
+        if told < MOST_UNSUPPORTED and not (told and is_said_again):
+            return Redirect(UNSUPPORTED, contradiction[0])
+        return Stop(UNSUPPORTED, "partial", proposal.text, f"{contradiction[1]} Missing: the right ones.")
     needs_source = told and (clauses.is_of_now(seen.task) or _is_by_number(state, seen.task))
     if needs_source and _found_nothing(proposal.text, seen, state, context):
         doubt = without_source(proposal.text, state, context)
@@ -430,6 +432,24 @@ def _is_by_number(state: KernelState, task: str) -> bool:
     numbers = {*numbers_and_names(task)} if _DIGIT.search(task) else ()
     made = calls_made(state.steps, {}) if numbers else ()
     return any(value in numbers for each in made for given in each.arguments.values() for value in given)
+
+
+def _contradiction_in(text: str, seen: evidence.Seen, state: KernelState) -> tuple[str, str] | None:
+    """Return the question and the reason about figures that the results have otherwise, if there are any."""
+    may_swap = len(state.scratchpad) > 1 and _DIGIT.search(text)
+    if not state.scratchpad or not (may_swap or evidence.compares(seen.task)):
+        return None
+    looked_up = _looked_up(state)
+    if may_swap and (exchanged := evidence.swapped(text, seen.task, looked_up)):
+        things = listed(exchanged)
+        return (
+            f"Check the figures of {things}: they are swapped.",
+            f"The answer gives the figures of {things} the wrong way round.",
+        )
+    if wrong := evidence.miscompared(text, seen.task, looked_up):
+        values = listed([f"{thing} {value}" for thing, value in wrong.items()])
+        return f"Compare again: {values}.", f"The answer compares the results wrongly: {values}."
+    return None
 
 
 def _looked_up(state: KernelState) -> Mapping[str, str]:

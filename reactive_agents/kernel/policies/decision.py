@@ -220,7 +220,7 @@ def empty_reply(state: KernelState, context: KernelContext) -> Verdict | None:
 
 @about_answers
 def final_answer(state: KernelState, context: KernelContext) -> Verdict | None:
-    """Accept a proposed answer, unless it was cut off, or breaks off within JSON."""
+    """Accept a proposed answer, unless it was cut off, or breaks off."""
     proposal = state.proposal
     if proposal is None or not proposal.text.strip():
         return None
@@ -232,8 +232,8 @@ def final_answer(state: KernelState, context: KernelContext) -> Verdict | None:
             reason = "The provider's content filter cut the answer off. Missing: the rest of the answer."
             return Stop("final_answer", "partial", proposal.text, reason)
         case "stop" | "tool_calls" | "other":
-            if answers.is_broken_json(proposal, context):
-                reason = "The model's answer breaks off within JSON. Missing: the rest of the answer."
+            if broken := answers.breaks_off_within(proposal, context):
+                reason = f"The model's answer breaks off within {broken}. Missing: the rest of the answer."
                 return Stop("final_answer", "partial", proposal.text, reason)
             reason = ANSWERED
             if _called_nothing(state, context):
