@@ -314,8 +314,10 @@ def _is_of_other_kind(text: str, task: str, looked_up: Mapping[str, str], things
     Results without words tell nothing of that, and an amount may have any name.
     """
     labels = begins_words("\n".join(looked_up.values()))
+    for each in things:
+        text = clauses.without(text, each)
     beside = " ".join(chain.from_iterable(_WORD_BESIDE.findall(text)))
-    asked = begins_words(task) & begins_words(beside) - begins_words(" ".join(things))
+    asked = begins_words(task) & begins_words(beside)
     return bool(labels) and not clauses.mentions_amount(task) and not asked <= labels
 
 

@@ -198,7 +198,7 @@ async def test_an_item_that_no_pass_looked_up_is_named() -> None:
     texts = "Order 1001 is of 10.5 and order 1003 is late."
     turns = [LOOK, *([answer(texts)] * 2), *([ACCEPTED, answer(texts)] * 6)]
     result, _ = await run("reflexion", "Look up the orders 1001 and 1003.", *turns, ACCEPTED)
-    assert result.reason == "The critic was satisfied with attempt 1. No call was made for: 1003."
+    assert result.reason.endswith("No call was made for: 1003.")
 
 
 class RepeatingIds(ScriptedLLM):

@@ -239,8 +239,10 @@ def text_answer(state: KernelState, context: KernelContext) -> Verdict | None:
     where nothing seems left to do. A call in between starts over. A text without the figure that the task
     asks for counts as an announcement, or as unclear where it has evidence.
     """
-    if state.proposal is None or state.proposal.call_id is not None:
-        return None  # it came by ``final-answer``
+    if state.proposal is None:
+        return None
+    if state.proposal.call_id is not None:
+        return _delivered_announcement(state.proposal, state, context)
     text = state.proposal.text
     if not text.strip() or _fits_form(text, context):
         return None
@@ -291,6 +293,24 @@ def text_answer(state: KernelState, context: KernelContext) -> Verdict | None:
     has_results = turns_left(state, context) and is_left and bool(evidence.results_of(state))
     tells_nothing = has_results and not evidence.ends_with_evidence(text, seen)
     return Redirect(TEXT_ANSWER, _NO_CALL) if texts <= 1 + tells_nothing else None
+
+
+def _delivered_announcement(proposal: Proposal, state: KernelState, context: KernelContext) -> Verdict | None:
+    """Question what is delivered to a question and only says what comes next, before any call, once."""
+    given, task = context.input, context.input.to_do
+    if state.ledger.counted.attempts or given.results or proposal.could_not or context.max_iterations < 2:
+        return None
+    if not clauses.REQUEST_MARK.search(task) or asks_about_speaker(task) or given.history.messages:
+        return None
+    seen = evidence.seen_by(state, context)
+    if not answer_check.announces(proposal.text, seen) or says_whether(proposal.text):
+        return None
+    if _asks_back(proposal.text, context) or clauses.is_beside_tools(task, described_tools(state, context)):
+        return None
+    if not state.ledger.told.get(TEXT_ANSWER):
+        return Redirect(TEXT_ANSWER, "That is no answer. Make the call, and deliver what it finds.")
+    reason = "The model announced what it would do, and did not do it. Missing: a final answer."
+    return Stop(TEXT_ANSWER, "partial", proposal.text, reason)
 
 
 def _leaves_open(text: str, seen: evidence.Seen, state: KernelState, context: KernelContext) -> bool:

@@ -280,7 +280,9 @@ def left_out(state: KernelState, context: KernelContext) -> Verdict | None:
         return Stop(LEFT_OUT, "partial", proposal.text, f"{reason} Missing: what the task names it for.")
     if told and not is_last and (state.ledger.idle_turns or (len(state.ledger.said) > 1 and told > 1)):
         # the answer again, or another one twice, and no call has found anything new since then
-        kept = _done_without_call(proposal.text, state, context)
+        kept = _done_without_call(proposal.text, state, context) or _told_without_look(
+            proposal.text, state, context
+        )
         return (
             Stop(LEFT_OUT, "partial", proposal.text, f"{kept} Missing: the calls for it.") if kept else None
         )
@@ -473,6 +475,21 @@ def _done_without_call(text: str, state: KernelState, context: KernelContext) ->
     together = [found[0] for found in _TOGETHER.finditer(context.input.to_do)]
     is_one = any(each in said for each in named for said in together)
     return without_call(text, state, context) if named and not is_one else ""
+
+
+def _told_without_look(text: str, state: KernelState, context: KernelContext) -> str:
+    """Return the sentence about items that were not looked up as others were, and that are told or compared.
+
+    Where something acts, what was not called for may be meant so.
+    """
+    from reactive_agents.kernel.ordered_acts import only_looks  # its tables are large
+
+    task, called = context.input.to_do, state.ledger.counted.attempts
+    if denies(text) or not all(only_looks(each) for each in context.toolset.offered if each.name in called):
+        return ""
+    items = _items_left(state, context)
+    told = [each for each in items if evidence.compares(task) or _is_named(text, each)]
+    return describe_left(told) if told else ""
 
 
 def _told_unseen(
