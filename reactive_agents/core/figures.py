@@ -146,7 +146,7 @@ def without_list_marks(text: str) -> str:
 
 
 def numerals(text: str) -> Iterable[str]:
-    """Return the numbers that are written as words, in four languages."""
+    """Return the numbers that are written as words, in five languages."""
     return (NUMERALS[word] for word in text.lower().replace(".", " ").split() if word in NUMERALS)
 
 

@@ -118,8 +118,8 @@ _MAY_I_HELP = lazy_pattern(
     rf"{alternatives('may_i_help')}(?: {alternatives('today')})? ?[.?!？。]*", re.IGNORECASE
 )
 """A greeting, and an offer of help that is about nothing in particular."""
-_CHEER = lazy_pattern(r"\A(?:\S+ ){0,2}\S+!\Z")
-"""A remark such as "Keep going!"."""
+_CHEER = lazy_pattern(r"\A(?:\S+[ \u00a0\u202f]){0,4}\S*!\Z")
+"""A remark such as "Keep going!", or "Bonne route !"."""
 _LINES = 2
 """Ends of lines in a text that is more than a remark."""
 _QUOTES = " \n\"'“”„«»「」"
@@ -409,7 +409,8 @@ def concludes(text: str, tools: Mapping[str, str], seen: Seen) -> bool:
     clauses = [*clauses_of(QUOTATION.sub("_quoted_", text))]
     sign, is_offered, is_long = _sign(clauses, seen), False, size_of(text) >= 2 * MANY_WORDS
     while clauses[1:] and _follows_answer(clauses, sign, seen, is_long=is_long):
-        is_offered = not is_courtesy(clauses.pop()) or is_offered
+        last = clauses.pop()
+        is_offered = is_offered or not (is_courtesy(last) or _CHEER.search(last))
         sign = _sign(clauses, seen)
     if not clauses or _COLON.search(clauses[-1]):
         return False
@@ -442,6 +443,8 @@ def _follows_answer(clauses: Sequence[str], sign: Sign | None, seen: Seen, *, is
     """
     last = clauses[-1]
     if is_courtesy(last) or (QUESTION.search(last) is not None and is_offer(last)):
+        return True
+    if seen.results and sign is None and _CHEER.search(last) and not speaks_of_oneself(last):
         return True
     if not seen.results or sign is None:
         return False
