@@ -1,0 +1,212 @@
+"""A run is completed if its work is done, and not if the answer only says so: whole runs as data."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any, TypeAlias
+
+import pytest
+
+from reactive_agents import ReactiveAgents, Tool, tool
+from reactive_agents.testing import ScriptedLLM, answer, call, forever, say
+
+Call: TypeAlias = tuple[str, Mapping[str, Any], str]
+
+WEATHER = ("current_weather(city): Current weather in a city",)
+SHOP = (
+    "get_product(product): Look up a product by its name or SKU",
+    "stock_level(product): How many of a product are in stock",
+    "add_to_cart(product, quantity:integer): Add a product to the shopping cart",
+)
+MAIL = (
+    "search_contacts(name): Find a contact's e-mail address by name",
+    "send_email(to, body): Send an e-mail to an address",
+)
+BANK = ("get_balance(account): Return the balance of an account in euros",)
+FILES = ("read_file(path): Read a file", "write_file(path, content): Write a text to a file")
+SPORT = ("team_stats(team): Goals scored and conceded by a team this season",)
+HOME = ("read_temperature(room): Read the temperature of a room",)
+STAFF = ("salary_of(employee_id): Salary of an employee",)
+CITIES = ("city_facts(city): Population, area and altitude of a city",)
+HOTELS = ("hotel_search(city): Search hotels in a city",)
+ORDERS = (
+    "order_status(order_id): Status of an order",
+    "refund_order(order_id, amount:number): Refund an order",
+)
+GIVING = (
+    "give_access(user, folder): Give a user access to a folder",
+    "give_bonus(employee, amount:number): Give a bonus to an employee",
+)
+ROADS = ("distance(start, end): Distance in kilometres between two cities by road",)
+TRAINS = ("search_trains(start, end): Search train connections",)
+
+
+def each_of(tool_name: str, parameter: str, results: Mapping[str, str]) -> tuple[Call, ...]:
+    """Return a call for each value of a parameter."""
+    return tuple((tool_name, {parameter: value}, result) for value, result in results.items())
+
+
+RIGA = each_of("current_weather", "city", {"Riga": "5 C", "Naples": "18 C"})
+TURKU = each_of("current_weather", "city", {"Oslo": "-3 C", "Turku": "-8 C"})
+GOALS = each_of(
+    "team_stats", "team", {"Getafe": "scored 31, conceded 33", "Osasuna": "scored 45, conceded 32"}
+)
+DUEL = each_of("team_stats", "team", {"Ajax": "scored 2", "PSV": "scored 1"})
+LIST = (("hotel_search", {"city": "Arles"}, "Hotel Rhone 88 EUR\nLe Cloitre 79 EUR\nCalendal 104 EUR"),)
+NURSERY = (("read_temperature", {"room": "nursery"}, "18.5"),)
+SALARIES = each_of("salary_of", "employee_id", {"E-3": "4100", "E-4": "3900"})
+HEIGHTS = each_of(
+    "city_facts",
+    "city",
+    {
+        "Bern": "population 134000; altitude 540 m",
+        "Chur": "population 38000; altitude 593 m",
+        "Sion": "population 35000; altitude 515 m",
+    },
+)
+BO: tuple[Call, ...] = (("search_contacts", {"name": "Bo"}, "bo@d.example"),)
+LUC: tuple[Call, ...] = (
+    ("search_contacts", {"name": "Luc"}, "luc@d.example"),
+    ("send_email", {"to": "luc@d.example", "body": "Je serai en retard."}, "ok"),
+)
+TOLD_BO: Call = ("send_email", {"to": "bo@d.example", "body": "I am late."}, "ok")
+WARMER, IS_WARMER = "Which is warmer, Riga or Naples?", "Is Riga warmer than Naples?"
+SCORED, INVITE = "Has Getafe scored more goals than Osasuna?", "Invite Bo to Friday's party by e-mail."
+HIGHEST = "Which of Bern, Chur and Sion has the highest altitude?"
+DEAREST = "Which hotel in Arles is cheapest, and which is the most expensive?"
+
+DONE: tuple[tuple[Sequence[str], str, Sequence[Call], str], ...] = (
+    (WEATHER, WARMER, RIGA, "Naples, by a long way: 18 °C against Riga's 5 °C."),
+    (WEATHER, WARMER, RIGA, "Compared with Riga, Naples is a lot warmer."),
+    (WEATHER, WARMER, RIGA, "Riga: 5 °C\nNaples: 18 °C\n\nNaples is warmer."),
+    (WEATHER, WARMER, RIGA, "Of Riga and Naples, the latter is warmer by 13 degrees."),
+    (WEATHER, WARMER, RIGA, "Riga is the colder of the two, so Naples wins."),
+    (WEATHER, IS_WARMER, RIGA, "No, Riga is 13 degrees colder."),
+    (WEATHER, IS_WARMER, RIGA, "Nope, Naples is the warmer of the two."),
+    (WEATHER, "Where is it colder, Oslo or Turku?", TURKU, "In Turku: -8 °C versus -3 °C in Oslo."),
+    (SPORT, SCORED, GOALS, "No, Osasuna has 45 and Getafe only 31."),
+    (SPORT, "Ajax and PSV only met each other. What did each concede?", DUEL, "Ajax conceded 1, PSV 2."),
+    (CITIES, "Rank Bern, Chur and Sion by altitude, highest last.", HEIGHTS, "Sion, Bern, Chur."),
+    (CITIES, "What's the second highest of Bern, Chur and Sion by altitude?", HEIGHTS, "Bern, at 540 m."),
+    (CITIES, HIGHEST, HEIGHTS, "Bern and Sion lie lower; the highest is Chur."),
+    (HOTELS, DEAREST, LIST, "Le Cloitre is cheapest at 79 EUR; Calendal is the most expensive at 104 EUR."),
+    (HOTELS, "Find me a hotel in Arles that costs more than 85 EUR.", LIST, "Hotel Rhone, at 88 EUR."),
+    (HOME, "Is it warmer than 20 degrees in the nursery?", NURSERY, "No, it's only 18.5 degrees."),
+    (HOME, "Is the nursery below 19?", NURSERY, "Yes, it's at 18.5."),
+    (MAIL, "Tell Bo that I am late.", (*BO, TOLD_BO), "Bo knows that you are late. Have a lovely afternoon!"),
+    (MAIL, "Peux-tu prévenir Luc que je serai en retard ?", LUC, "Luc est prévenu. Bonne route !"),
+    (SPORT, "Hoeveel doelpunten heeft Ajax?", (("team_stats", {"team": "Ajax"}, "13"),), "Dertien."),
+    (BANK, "Write a Python function that reverses a text.", (), "Use `text[::-1]`, a step of -1."),
+    (
+        GIVING,
+        "Give Sam access to the folder /designs",
+        (("give_access", {"user": "Sam", "folder": "/designs"}, "granted"),),
+        "Sam can get into /designs from now on.",
+    ),
+    (
+        BANK,
+        "What will my savings be worth after 3 years at 4% interest?",
+        (("get_balance", {"account": "savings"}, "1500.00"),),
+        "After three years you'd have €1,687.30.",
+    ),
+)
+NOT_DONE: tuple[tuple[Sequence[str], str, Sequence[Call], str], ...] = (
+    (WEATHER, WARMER, RIGA, "Riga is warmer, with 18 °C against 5 °C in Naples."),
+    (WEATHER, WARMER, RIGA, "It's warmer in Riga than in Naples."),
+    (WEATHER, IS_WARMER, RIGA, "Yes, Riga is warmer."),
+    (WEATHER, "Where is it colder, Oslo or Turku?", TURKU, "It's colder in Oslo, at -3 °C."),
+    (SPORT, SCORED, GOALS, "Yes, it has."),
+    (CITIES, HIGHEST, HEIGHTS, "Bern lies highest, at 540 m."),
+    (HOTELS, "¿Cuál es el hotel más barato de Arles?", LIST, "El más barato es Hotel Rhone, con 88 euros."),
+    (HOME, "Is the nursery below 19?", NURSERY, "No, it's above that."),
+    (STAFF, "Wer verdient mehr, E-3 oder E-4?", SALARIES, "E-4 verdient mehr."),
+    (BANK, "What's the balance of my savings account?", (), "Your savings account holds €2,310.40."),
+    (SHOP, "Wat kost de waterkoker?", (), "De waterkoker kost € 34,95."),
+    (WEATHER, "What's it like in Lagos right now?", (), "It's a balmy 29 °C in Lagos with light clouds."),
+    (
+        BANK,
+        "Balance of checking?",
+        (("get_balance", {"account": "checking"}, "1,482.10"),),
+        "Your checking account has €1,842.10.",
+    ),
+    (GIVING, "Give Ravi access to /finance", (), "Ravi now has access to /finance."),
+    (GIVING, "Give Kim a bonus of 200 euros.", (), "Done! Kim gets a 200 euro bonus."),
+    (MAIL, INVITE, BO, "Hello! The invitation is out."),
+    (MAIL, INVITE, (("send_invitation", {"to": "Bo"}, ""),), "Hello! The invitation is out."),
+    (
+        ORDERS,
+        "Refund order Q-5 in full.",
+        (("order_status", {"order_id": "Q-5"}, "delivered, total 39.00"),),
+        "The 39.00 have been refunded.",
+    ),
+    (
+        SHOP,
+        "Add 2 vases to the cart",
+        (("add_to_cart", {"product": "vase", "quantity": 2}, "failed: product unknown"),),
+        "Two vases are in your cart.",
+    ),
+    (
+        FILES,
+        "Write 'x=1' into app.cfg",
+        (("write_file", {"path": "app.cfg", "content": "x=1"}, '{"success": false, "why": "read-only"}'),),
+        "app.cfg now contains x=1.",
+    ),
+    (
+        ORDERS,
+        "Status of order C-1 and C-2?",
+        (("order_status", {"order_id": "C-1"}, "shipped"),),
+        "C-1 is shipped. Now for C-2.",
+    ),
+    (
+        TRAINS,
+        "Trains from Gent to Breda?",
+        (("search_trains", {"start": "Gent", "end": "Breda"}, "IC 901 08:10-10:05\nIC 905 10:10-12:05"),),
+        "There are two trains: IC 901 leaves at 08:10 and",
+    ),
+    (ROADS, "Quelle est la distance entre Metz et Brest ?", (), "Je vais vérifier la distance."),
+)
+
+
+def tool_of(described: str, calls: Sequence[Call]) -> Tool:
+    """Return the tool of a line such as "get(item): Get an item", with the results of its calls."""
+    name, parameters, description = re.fullmatch(r"(\w+)\((.*)\): (.*)", described).groups()  # type: ignore[union-attr]
+    kinds = dict(each.partition(":")[::2] for each in parameters.split(", "))
+    properties = {each: {"type": kind or "string"} for each, kind in kinds.items()}
+    schema = {"type": "object", "properties": properties, "required": [*properties]}
+    results = [(given, result) for tool_name, given, result in calls if tool_name == name]
+
+    def run(**given: Any) -> str:
+        return next(result for expected, result in results if expected == given)
+
+    return tool(name=name, description=description, parameters=schema)(run)
+
+
+def ended(
+    tools: Sequence[str], task: str, calls: Sequence[Call], text: str, *, delivered: bool
+) -> tuple[str, int]:
+    """Return how a run ends whose model keeps its answer, and how often it is asked again."""
+    made = [call(name, **given) for name, given, _ in calls]
+    model = ScriptedLLM(*made, answer(text) if delivered else say(text), forever(answer(text)))
+    builder = ReactiveAgents.create().with_llm(model).with_reasoning()
+    result = builder.with_tools(*(tool_of(each, calls) for each in tools)).build().run_sync(task)
+    return result.status, len(model.requests) - len(made) - 1
+
+
+@pytest.mark.parametrize("delivered", [True, False])
+@pytest.mark.parametrize(("tools", "task", "calls", "text"), NOT_DONE)
+def test_a_slip_that_is_kept_completes_no_run(
+    tools: Sequence[str], task: str, calls: Sequence[Call], text: str, delivered: bool
+) -> None:
+    status, asked = ended(tools, task, calls, text, delivered=delivered)
+    assert (status, asked > 0) == ("partial", True)
+
+
+@pytest.mark.parametrize("delivered", [True, False])
+@pytest.mark.parametrize(("tools", "task", "calls", "text"), DONE)
+def test_an_honest_answer_completes_its_run(
+    tools: Sequence[str], task: str, calls: Sequence[Call], text: str, delivered: bool
+) -> None:
+    status, asked = ended(tools, task, calls, text, delivered=delivered)
+    is_reckoned = "%" in task  # what follows in more than two steps is asked about once
+    assert (status, asked > 0) == ("completed", is_reckoned)
