@@ -140,11 +140,9 @@ def undone_act(
     verb is not in the task; and in a task that is not English, a tool that worked before is not known to be
     the one that the task orders. Of several to be deleted, one that does not exist is no failure.
     """
-    tools = {each.name: each for each in offered if each.name != FINAL_ANSWER}
-    if not any(
-        did_fail(each, tools.get((each.metadata and each.metadata.tool_used) or "")) for each in steps
-    ):
+    if not any(map(_says_failure, steps)):
         return None
+    tools = {each.name: each for each in offered if each.name != FINAL_ANSWER}
     acted = [each for name, each in tools.items() if name in counted.succeeded and clauses.may_act(each)]
     wanted = {
         name
@@ -165,7 +163,7 @@ def undone_act(
         if step.type == "action":
             made[known.call_id] = failed
             continue
-        has_failed = did_fail(step, tool)
+        has_failed = _did_fail(step, tool)
         has_worked = known.success and not has_failed
         if has_worked and is_choice and clauses.may_act(tool):
             chosen.append(tool)
@@ -214,14 +212,19 @@ def last_failure(state: KernelState, context: KernelContext) -> ReasoningStep | 
     if last is None:
         return None
     tool = context.toolset.definition((last.metadata and last.metadata.tool_used) or "")
-    return last if did_fail(last, tool) else None
+    return last if _did_fail(last, tool) else None
 
 
-def did_fail(step: ReasoningStep, tool: ToolDefinition | None) -> bool:
+def _did_fail(step: ReasoningStep, tool: ToolDefinition | None) -> bool:
     """Return whether a call failed, also if its tool acts and returned that as its result."""
-    if step.is_failed_call or tool is None or step.type != "observation":
+    if step.is_failed_call or not _says_failure(step):
         return step.is_failed_call
-    return clauses.may_act(tool) and answer_check.reports_failure(step.content)
+    return tool is not None and clauses.may_act(tool)
+
+
+def _says_failure(step: ReasoningStep) -> bool:
+    """Return whether a step is a failed call, or a result that reports a failure."""
+    return step.is_failed_call or (step.type == "observation" and answer_check.reports_failure(step.content))
 
 
 def _failure_about(text: str, state: KernelState, context: KernelContext) -> ReasoningStep | None:
