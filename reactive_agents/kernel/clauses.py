@@ -228,9 +228,9 @@ def read_tool(name: str, description: str) -> ToolWords:
     squeezed_name = squeezed(name)
     subjects = subjects_in(f"{name} {description}".replace("_", " "))
     act = act_of(description)
-    only_returns = is_reading(act) or act in UNTELLING or FOR_RESULT.match(description)
-    if act == _GIVE and squeezed_name.startswith(f" {_GIVE} "):
-        only_returns = False
+    hands_over = act == _GIVE and squeezed_name.startswith(f" {_GIVE} ")
+    is_for_result = is_reading(act) or act in UNTELLING or FOR_RESULT.match(description) is not None
+    only_returns = is_for_result and not hands_over
     described, tells = f"{name} {description}", TELLS_SOMEBODY.match(description) is not None
     computes = _COMPUTES.search(described) is not None
     may_act = tells or not (only_returns or computes)
@@ -259,7 +259,7 @@ def is_stuck(text: str, task: str) -> bool:
 
 
 def is_cut(text: str) -> bool:
-    """Return whether a text ends with a word such as "and", after which more was to come."""
+    """Return whether a text ends with a word such as "and"."""
     last = text[-_LONGEST_JOINING:].rsplit(maxsplit=1)
     return len(last) > 1 and last[1] in _JOINING and text.count(" ") >= FEW_WORDS
 

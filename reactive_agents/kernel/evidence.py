@@ -307,9 +307,10 @@ def swapped(text: str, task: str, looked_up: Mapping[str, str]) -> tuple[str, ..
 
 
 def _is_of_other_kind(text: str, task: str, looked_up: Mapping[str, str], things: Sequence[str]) -> bool:
-    """Return whether figures are of something that no result has by that name, as "conceded" of "scored".
+    """Return whether figures are of what no result has by that name.
 
-    Results without words tell nothing of that, and an amount may have any name.
+    They may be goals that are conceded, after results of goals scored. Results without words tell nothing
+    of that, and an amount may have any name.
     """
     labels = begins_words("\n".join(looked_up.values()))
     for each in things:
@@ -321,9 +322,10 @@ def _is_of_other_kind(text: str, task: str, looked_up: Mapping[str, str], things
 
 @lru_cache(maxsize=8)
 def compares(task: str) -> int:
-    """Return which end a text is about: 1 for the greater, -1 for the lesser, 0 for none or both.
+    """Return 1 if a text is about the greatest, -1 for the least, 0 for neither.
 
-    Nor is it one if the text is about several, or another than the first: "the second highest".
+    It is about neither if it has words of both, or if the text is about several, or another than the
+    first: "the second highest".
     """
     task = task.lower()
     greater, lesser = _GREATER.search(task), _LESSER.search(task)
@@ -333,7 +335,7 @@ def compares(task: str) -> int:
 
 
 def miscompared(text: str, task: str, looked_up: Mapping[str, str]) -> Mapping[str, str]:
-    """Return the values of things that a text compares wrongly, by the things; empty for none.
+    """Return the values of things that a text compares wrongly, by the things.
 
     "Riga is warmer", where Riga has 5 degrees and Naples 18; "Bern lies highest" of three of which another
     does; "Yes" to "Is it above 20?". Each thing has one number in its results, or one beside a word of the
@@ -371,7 +373,7 @@ def miscompared(text: str, task: str, looked_up: Mapping[str, str]) -> Mapping[s
 def _chosen_in(
     clause: str, sign: int, values: Mapping[str, tuple[float, str]]
 ) -> tuple[str, Sequence[str], int]:
-    """Return the thing that a clause names as the greater or lesser, those beside it, and which it is.
+    """Return the thing that a clause names first of others, these, and the sign.
 
     Args:
         sign: what the task asks for.
@@ -399,7 +401,7 @@ def _whether(clause: str) -> bool | None:
 
 
 def _truth_of(task: str, sign: int, values: Mapping[str, tuple[float, str]]) -> bool | None:
-    """Return whether it is so what a question of yes or no has of two things, or of one and a number."""
+    """Return whether yes is right, of two things or of one and a number."""
     if len(clauses.clauses_of(task)) > 1 or clauses.leaves_choice(task):
         return None
     if limit := _LIMIT.search(task):
@@ -415,7 +417,7 @@ def _truth_of(task: str, sign: int, values: Mapping[str, tuple[float, str]]) -> 
 
 
 def _values_of(looked_up: Mapping[str, str], task: str) -> Mapping[str, tuple[float, str]]:
-    """Return the number with its unit of each thing; of none if one of them is not clear."""
+    """Return the number and unit of each thing; of none if one is not clear."""
     told = looked_up
     if len(looked_up) == 1 and not _LIMIT.search(task):
         lines = [*filter(str.strip, without_list_marks(next(iter(looked_up.values()))).splitlines())]
@@ -450,9 +452,10 @@ def _unit_after(text: str, end: int) -> str:
 
 
 def miscopied(figures: Iterable[str], seen: Seen) -> Mapping[str, str]:
-    """Return those of figures without a source that have the digits of a number of a result.
+    """Return those of figures without a source that look miscopied.
 
-    Each with that number: 1,842.10 where a result has 1,482.10. Those of a calculation are seldom so alike.
+    Each with the number of a result that has its digits: 1,842.10 where a result has 1,482.10. Those of a
+    calculation are seldom so alike.
     """
     found = {_digits_of(each): each for each in NUMBER.findall(plain_numbers(seen.found))}
     least = 2 if len(found) <= MOST_SUMMED else 3

@@ -1,8 +1,7 @@
-"""A run is completed if its work is done, and not if the answer only says so: whole runs as data."""
+"""A run is completed if its work is done, and not if the answer only says so."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeAlias
 
@@ -169,10 +168,11 @@ NOT_DONE: tuple[tuple[Sequence[str], str, Sequence[Call], str], ...] = (
 
 
 def tool_of(described: str, calls: Sequence[Call]) -> Tool:
-    """Return the tool of a line such as "get(item): Get an item", with the results of its calls."""
-    name, parameters, description = re.fullmatch(r"(\w+)\((.*)\): (.*)", described).groups()  # type: ignore[union-attr]
-    kinds = dict(each.partition(":")[::2] for each in parameters.split(", "))
-    properties = {each: {"type": kind or "string"} for each, kind in kinds.items()}
+    """Return the tool of a line such as "get(item): Get an item"."""
+    signature, _, description = described.partition("): ")
+    name, _, parameters = signature.partition("(")
+    given = (each.partition(":") for each in parameters.split(", "))
+    properties = {parameter: {"type": kind or "string"} for parameter, _, kind in given}
     schema = {"type": "object", "properties": properties, "required": [*properties]}
     results = [(given, result) for tool_name, given, result in calls if tool_name == name]
 
@@ -185,7 +185,7 @@ def tool_of(described: str, calls: Sequence[Call]) -> Tool:
 def ended(
     tools: Sequence[str], task: str, calls: Sequence[Call], text: str, *, delivered: bool
 ) -> tuple[str, int]:
-    """Return how a run ends whose model keeps its answer, and how often it is asked again."""
+    """Return how a run ends whose model keeps its answer, and how often it asks."""
     made = [call(name, **given) for name, given, _ in calls]
     model = ScriptedLLM(*made, answer(text) if delivered else say(text), forever(answer(text)))
     builder = ReactiveAgents.create().with_llm(model).with_reasoning()

@@ -137,7 +137,7 @@ def _repeats_question(text: str, asked: str) -> bool:
 
 
 def breaks_off_within(proposal: Proposal, context: KernelContext) -> str:
-    """Return what an answer without a form breaks off within: JSON, or a sentence; empty for neither."""
+    """Return what an answer breaks off within, JSON or a sentence; empty for neither."""
     is_ended = proposal.finish_reason not in ("length", "content_filter")
     if not is_ended or context.input.answer_form is not None:
         return ""
@@ -146,7 +146,7 @@ def breaks_off_within(proposal: Proposal, context: KernelContext) -> str:
 
 @about_answers
 def cut_off(state: KernelState, context: KernelContext) -> Verdict | None:
-    """Ask a turn that was cut off, or breaks off within JSON or a sentence, again, twice at most.
+    """Ask a turn that was cut off, or breaks off, again, twice at most.
 
     After that a text is partial, by the policy ``final_answer``, and an empty turn ends the run. What a
     content filter has cut off is not asked again, whatever is still required.
@@ -296,7 +296,7 @@ def text_answer(state: KernelState, context: KernelContext) -> Verdict | None:
 
 
 def _delivered_announcement(proposal: Proposal, state: KernelState, context: KernelContext) -> Verdict | None:
-    """Question what is delivered to a question and only says what comes next, before any call, once."""
+    """Question a delivered announcement before any call, once; then it is partial."""
     given, task = context.input, context.input.to_do
     if state.ledger.counted.attempts or given.results or proposal.could_not or context.max_iterations < 2:
         return None
@@ -374,7 +374,7 @@ def _objection_to(
     state: KernelState,
     context: KernelContext,
 ) -> str:
-    """Return what is said about an answer with figures, or one that lacks them; empty for nothing."""
+    """Return the objection to unsupported or missing figures; empty for none."""
     if figures:
         named = listed(figures)
         objection = context.worded(
@@ -414,21 +414,22 @@ def _needs_no_source(text: str, figures: Sequence[str], state: KernelState, cont
 
 
 def _is_said_again(state: KernelState) -> bool:
-    """Return whether the answer came so often that the next question would be the last."""
+    """Return whether the answer came so often that nothing is asked any more."""
     return state.ledger.idle_turns >= IDLE_TURNS - 1
 
 
 def _was_doubted(state: KernelState) -> bool:
-    """Return whether an answer was questioned that is kept now, for its figures or otherwise."""
+    """Return whether the answer was questioned before, whatever for."""
     return bool(state.ledger.told.get(UNSUPPORTED)) or _is_said_again(state)
 
 
 def _doubt_of_kept(
     figures: Sequence[str], text: str, seen: evidence.Seen, state: KernelState, context: KernelContext
 ) -> str:
-    """Return why figures that are kept are wrong or invented; empty where they may follow from what was seen.
+    """Return why figures that are kept are wrong; empty where they may be right.
 
-    They are invented before any call if there is no number to begin with, and a tool is for what is asked.
+    Most may follow from what was seen. They are invented before any call if there is no number to begin
+    with, and a tool is for what is asked.
     """
     given, asked = context.input, context.input.to_do
     if wrong := evidence.miscopied(figures, seen):
@@ -455,7 +456,7 @@ def _is_by_number(state: KernelState, task: str) -> bool:
 
 
 def _contradiction_in(text: str, seen: evidence.Seen, state: KernelState) -> tuple[str, str] | None:
-    """Return the question and the reason about figures that the results have otherwise, if there are any."""
+    """Return what to ask, and the reason at the end, about contradicted results."""
     may_swap = len(state.scratchpad) > 1 and _DIGIT.search(text)
     if not state.scratchpad or not (may_swap or evidence.compares(seen.task)):
         return None

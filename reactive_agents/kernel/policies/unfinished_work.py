@@ -216,7 +216,7 @@ def last_failure(state: KernelState, context: KernelContext) -> ReasoningStep | 
 
 
 def _did_fail(step: ReasoningStep, tool: ToolDefinition | None) -> bool:
-    """Return whether a call failed, also if its tool acts and returned that as its result."""
+    """Return whether a call failed, or an act whose result says that it did."""
     if step.is_failed_call or not _says_failure(step):
         return step.is_failed_call
     return tool is not None and clauses.may_act(tool)
@@ -481,7 +481,7 @@ def _done_without_call(text: str, state: KernelState, context: KernelContext) ->
 
 
 def _told_without_look(text: str, state: KernelState, context: KernelContext) -> str:
-    """Return the sentence about items that were not looked up as others were, and that are told or compared.
+    """Return the sentence about items that are told and were not looked up.
 
     Where something acts, what was not called for may be meant so.
     """
