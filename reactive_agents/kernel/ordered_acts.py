@@ -49,8 +49,10 @@ from reactive_agents.kernel.clauses import (
     UNTELLING,
     asks_back,
     asks_for_text,
+    begins_with,
     clauses_of,
     is_english,
+    lists_things,
     may_act,
     may_be_order,
     names,
@@ -351,6 +353,39 @@ def claim_left(
             near = acting
         near = near or [each for each in acting if each.name in tried]
     return tuple(dict.fromkeys(each.name for each in near))
+
+
+def verb_left(
+    task: str, text: str, tools: Sequence[ToolDefinition], called: Set[str], results: Iterable[str]
+) -> tuple[str, ...]:
+    """Return the tools whose verb and noun an order begins with, if none acted.
+
+    "Create an event" is for ``create_event``, whatever verb it is. The answer is short, and has the verb in
+    another form, or nothing of a result. None if it denies or asks something, or if a text is asked for.
+    """
+    acting = [each for each in tools if may_act(each) and not only_looks(each)]
+    if any(each.name in called and not only_looks(each) for each in tools):
+        return ()
+    if size_of(text) >= MANY_WORDS or _CODE.search(text) or not _is_firm(task) or QUESTION.search(task):
+        return ()
+    if asks_for_text(task) or lists_things(text):
+        return ()
+    said = [*map(read_clause, clauses_of(text))]
+    if _evades(text, task, said) or _ALREADY.search(text) or _rearranges(text, task):
+        return ()
+    told, words = _words_in(results), _words_in([text])
+    found = told - _words_in([task]) - UNTELLING
+    return tuple(
+        each.name
+        for each in acting
+        if begins_with(task, act := act_of(each.description)) and not _has_form(told, act)
+        if (nouns := _nouns_of(each)) and _has_one(task, nouns)
+        if found.isdisjoint(words) or _has_form(words - {act}, act)
+    )
+
+
+def _has_form(words: Iterable[str], act: str) -> bool:
+    return any(word.startswith(act) for word in words)
 
 
 def _rearranges(text: str, task: str) -> bool:

@@ -38,6 +38,11 @@ GIVING = (
     "give_bonus(employee, amount:number): Give a bonus to an employee",
 )
 ROADS = ("distance(start, end): Distance in kilometres between two cities by road",)
+CALENDAR = ("create_event(title, date): Create an event in the calendar",)
+MUSIC = (
+    "search_song(query): Search songs by title or artist",
+    "add_to_playlist(song, playlist): Add a song to a playlist",
+)
 TRAINS = ("search_trains(start, end): Search train connections",)
 
 
@@ -70,6 +75,7 @@ LUC: tuple[Call, ...] = (
     ("send_email", {"to": "luc@d.example", "body": "Je serai en retard."}, "ok"),
 )
 TOLD_BO: Call = ("send_email", {"to": "bo@d.example", "body": "I am late."}, "ok")
+HURT: tuple[Call, ...] = (("search_song", {"query": "Hurt"}, "Hurt - Johnny Cash (id 88)"),)
 WARMER, IS_WARMER = "Which is warmer, Riga or Naples?", "Is Riga warmer than Naples?"
 SCORED, INVITE = "Has Getafe scored more goals than Osasuna?", "Invite Bo to Friday's party by e-mail."
 HIGHEST = "Which of Bern, Chur and Sion has the highest altitude?"
@@ -89,6 +95,8 @@ DONE: tuple[tuple[Sequence[str], str, Sequence[Call], str], ...] = (
     (CITIES, "Rank Bern, Chur and Sion by altitude, highest last.", HEIGHTS, "Sion, Bern, Chur."),
     (CITIES, "What's the second highest of Bern, Chur and Sion by altitude?", HEIGHTS, "Bern, at 540 m."),
     (CITIES, HIGHEST, HEIGHTS, "Bern and Sion lie lower; the highest is Chur."),
+    (SHOP, "Add 3 and 5.", (), "8"),
+    (MUSIC, "Find 'Hurt' and add nothing to my playlist.", HURT, "It's by Johnny Cash (id 88)."),
     (HOTELS, DEAREST, LIST, "Le Cloitre is cheapest at 79 EUR; Calendal is the most expensive at 104 EUR."),
     (HOTELS, "Find me a hotel in Arles that costs more than 85 EUR.", LIST, "Hotel Rhone, at 88 EUR."),
     (HOME, "Is it warmer than 20 degrees in the nursery?", NURSERY, "No, it's only 18.5 degrees."),
@@ -131,6 +139,8 @@ NOT_DONE: tuple[tuple[Sequence[str], str, Sequence[Call], str], ...] = (
     ),
     (GIVING, "Give Ravi access to /finance", (), "Ravi now has access to /finance."),
     (GIVING, "Give Kim a bonus of 200 euros.", (), "Done! Kim gets a 200 euro bonus."),
+    (CALENDAR, "Create an event 'Dentist' on 2025-09-01.", (), "Your appointment is in the calendar."),
+    (MUSIC, "Add 'Hurt' to my playlist Road.", HURT, "I've added 'Hurt' by Johnny Cash to Road."),
     (MAIL, INVITE, BO, "Hello! The invitation is out."),
     (MAIL, INVITE, (("send_invitation", {"to": "Bo"}, ""),), "Hello! The invitation is out."),
     (

@@ -738,10 +738,20 @@ def call_missing(
 
     if is_called and told is None and not names_items(task):
         return ""
-    from reactive_agents.kernel.ordered_acts import act_left, claim_left, parts_left, replaced_left
+    from reactive_agents.kernel.ordered_acts import (
+        act_left,
+        claim_left,
+        parts_left,
+        replaced_left,
+        verb_left,
+    )
 
-    if not is_called and (left := act_left(task, text, offered, called, results.values())):
-        return f"no call of {' or '.join(left)} was made"
+    if not is_called:
+        left = act_left(task, text, offered, called, results.values())
+        there = [each for each in offered if each not in unknown]
+        left = left or verb_left(task, text, there, called, results.values())
+        if left:
+            return f"no call of {' or '.join(left)} was made"
     calls = calls_made(made, results)
     tried = {each.name for each in unknown}
     if not is_called and (left := claim_left(task, text, offered, called, calls, results.values(), tried)):
