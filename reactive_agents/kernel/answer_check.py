@@ -143,7 +143,7 @@ _PASSING = lazy_pattern(
 )
 """In errors that another try may not meet."""
 _FAILED = lazy_pattern(
-    rf"\W*(?:(?!{alternatives('negation')}\b)[^\W\d]\w*[ :]\s*){{0,2}}{alternatives('failed')}\b",
+    rf"\W*(?:(?!{alternatives('negation')}\b)[^\W\d]\w*[ :]\s*){{0,2}}(?P<sign>{alternatives('failed')})\b",
     re.IGNORECASE,
 )
 """The beginning of a result that is an error: "Error: …", "Permission denied"."""
@@ -223,10 +223,14 @@ def is_empty(result: str) -> bool:
     return not LETTER.search(result) or result.strip().casefold() in ("null", "none")
 
 
-def reports_failure(result: str) -> bool:
-    """Return whether a result says at its beginning that the call failed."""
+def reports_failure(result: str, task: str) -> bool:
+    """Return whether a result says at its beginning that the call failed.
+
+    A word of the task, as in "Fix the failed build", tells nothing of that.
+    """
     sign = _FAILED_FIELD if result.lstrip().startswith("{") else _FAILED
-    return sign.match(result) is not None
+    found = sign.match(result)
+    return found is not None and (sign is _FAILED_FIELD or found["sign"].lower() not in task.lower())
 
 
 def ends_with_result(text: str, seen: Seen) -> bool:

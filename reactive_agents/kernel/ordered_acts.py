@@ -379,7 +379,7 @@ def verb_left(
         each.name
         for each in acting
         if begins_with(task, act := act_of(each.description)) and not _has_form(told, act)
-        if (nouns := _nouns_of(each)) and _has_one(task, nouns)
+        if _has_one(task, (noun for noun in _nouns_of(each) if not noun.startswith(act)))
         if found.isdisjoint(words) or _has_form(words - {act}, act)
     )
 

@@ -43,6 +43,7 @@ MUSIC = (
     "search_song(query): Search songs by title or artist",
     "add_to_playlist(song, playlist): Add a song to a playlist",
 )
+TODO = ("create_task(title): Create a task",)
 TRAINS = ("search_trains(start, end): Search train connections",)
 
 
@@ -76,6 +77,7 @@ LUC: tuple[Call, ...] = (
 )
 TOLD_BO: Call = ("send_email", {"to": "bo@d.example", "body": "I am late."}, "ok")
 HURT: tuple[Call, ...] = (("search_song", {"query": "Hurt"}, "Hurt - Johnny Cash (id 88)"),)
+FAILED_BUILD: tuple[Call, ...] = (("create_task", {"title": "Fix it"}, "Failed build: t-12 created"),)
 WARMER, IS_WARMER = "Which is warmer, Riga or Naples?", "Is Riga warmer than Naples?"
 SCORED, INVITE = "Has Getafe scored more goals than Osasuna?", "Invite Bo to Friday's party by e-mail."
 HIGHEST = "Which of Bern, Chur and Sion has the highest altitude?"
@@ -96,6 +98,13 @@ DONE: tuple[tuple[Sequence[str], str, Sequence[Call], str], ...] = (
     (CITIES, "What's the second highest of Bern, Chur and Sion by altitude?", HEIGHTS, "Bern, at 540 m."),
     (CITIES, HIGHEST, HEIGHTS, "Bern and Sion lie lower; the highest is Chur."),
     (SHOP, "Add 3 and 5.", (), "8"),
+    (GIVING, "Give me a reason to stay", (), "Because people here would miss you."),
+    (
+        TODO,
+        "Create a task to fix the failed build.",
+        FAILED_BUILD,
+        "t-12 is on the list: fix the failed build.",
+    ),
     (MUSIC, "Find 'Hurt' and add nothing to my playlist.", HURT, "It's by Johnny Cash (id 88)."),
     (HOTELS, DEAREST, LIST, "Le Cloitre is cheapest at 79 EUR; Calendal is the most expensive at 104 EUR."),
     (HOTELS, "Find me a hotel in Arles that costs more than 85 EUR.", LIST, "Hotel Rhone, at 88 EUR."),

@@ -140,7 +140,7 @@ def undone_act(
     verb is not in the task; and in a task that is not English, a tool that worked before is not known to be
     the one that the task orders. Of several to be deleted, one that does not exist is no failure.
     """
-    if not any(map(_says_failure, steps)):
+    if not any(_says_failure(each, task) for each in steps):
         return None
     tools = {each.name: each for each in offered if each.name != FINAL_ANSWER}
     acted = [each for name, each in tools.items() if name in counted.succeeded and clauses.may_act(each)]
@@ -163,7 +163,7 @@ def undone_act(
         if step.type == "action":
             made[known.call_id] = failed
             continue
-        has_failed = _did_fail(step, tool)
+        has_failed = _did_fail(step, tool, task)
         has_worked = known.success and not has_failed
         if has_worked and is_choice and clauses.may_act(tool):
             chosen.append(tool)
@@ -212,19 +212,21 @@ def last_failure(state: KernelState, context: KernelContext) -> ReasoningStep | 
     if last is None:
         return None
     tool = context.toolset.definition((last.metadata and last.metadata.tool_used) or "")
-    return last if _did_fail(last, tool) else None
+    return last if _did_fail(last, tool, context.input.to_do) else None
 
 
-def _did_fail(step: ReasoningStep, tool: ToolDefinition | None) -> bool:
+def _did_fail(step: ReasoningStep, tool: ToolDefinition | None, task: str) -> bool:
     """Return whether a call failed, or an act whose result says that it did."""
-    if step.is_failed_call or not _says_failure(step):
+    if step.is_failed_call or not _says_failure(step, task):
         return step.is_failed_call
     return tool is not None and clauses.may_act(tool)
 
 
-def _says_failure(step: ReasoningStep) -> bool:
+def _says_failure(step: ReasoningStep, task: str) -> bool:
     """Return whether a step is a failed call, or a result that reports a failure."""
-    return step.is_failed_call or (step.type == "observation" and answer_check.reports_failure(step.content))
+    return step.is_failed_call or (
+        step.type == "observation" and answer_check.reports_failure(step.content, task)
+    )
 
 
 def _failure_about(text: str, state: KernelState, context: KernelContext) -> ReasoningStep | None:
