@@ -449,7 +449,7 @@ def _follows_answer(clauses: Sequence[str], sign: Sign | None, seen: Seen, *, is
     if is_courtesy(last) or (QUESTION.search(last) is not None and is_offer(last)):
         return True
     if seen.results and sign is None and _CHEER.search(last) and not speaks_of_oneself(last):
-        return True
+        return _sign(clauses[:-1], seen) is None  # nothing is to come before it
     if not seen.results or sign is None:
         return False
     if sign == "faint":
