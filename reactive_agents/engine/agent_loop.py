@@ -1,4 +1,4 @@
-"""Phases 4 and 5: select a strategy, and run it as the agent loop."""
+"""Phases 3 to 5: select a model and a strategy, and run the agent loop."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from attrs import evolve, field, frozen
 from returns.maybe import Maybe, Nothing, Some
 from returns.result import Failure, Result, Success
 
-from reactive_agents.core import errors
+from reactive_agents.core import errors, events
 from reactive_agents.core.conversation import owner_of
 from reactive_agents.core.events import StrategySelected
 from reactive_agents.core.ids import PlanId
@@ -32,8 +32,9 @@ from reactive_agents.engine.guardrail import PLAN_ID, guard_output
 from reactive_agents.engine.lifecycle import step_with_lifecycle
 from reactive_agents.engine.run_result import partial_result, without_declined
 from reactive_agents.engine.services import EngineServices, OutputValidator, RunHandle, approver_of
-from reactive_agents.kernel import KernelServices
+from reactive_agents.kernel import KernelInput, KernelServices
 from reactive_agents.kernel.answer_form import AnswerForm
+from reactive_agents.kernel.context_window.token_estimate import fixed_size
 from reactive_agents.kernel.policies.limits import budget_refusal
 from reactive_agents.kernel.policies.unfinished_work import (
     FAILED_CALL,
@@ -43,17 +44,62 @@ from reactive_agents.kernel.policies.unfinished_work import (
     describe_not_done,
     describe_undone,
 )
+from reactive_agents.kernel.prompt import stable_prefix
 from reactive_agents.kernel.service_calls import CheckedCounter, call_service, definitions_of, once
 from reactive_agents.kernel.termination import RETURN_DIRECT, in_time
+from reactive_agents.ports import CostRouter
 from reactive_agents.reasoning import Selection, StrategyInput, StrategyServices, structured_output
 from reactive_agents.reasoning.confidence import ended_partial
 from reactive_agents.reasoning.passes import call_missing_in, items_left_in, undone_act_in
 from reactive_agents.reasoning.strategies import reactive
 
 if TYPE_CHECKING:
-    from reactive_agents.core.governance import JudgedAnswer
+    from reactive_agents.core.governance import JudgedAnswer, RouteNeeds
     from reactive_agents.ports import Approver, ToolService
     from reactive_agents.reasoning.structured_output.schema import Shape
+
+
+# --- Phase 3: model routing ---
+
+
+async def cost_route(
+    context: ExecutionContext, services: EngineServices
+) -> Result[ExecutionContext, errors.RuntimeErrors]:
+    """Select the model that the router chooses. Fails with ``ExecutionError``."""
+    router = services.ports.cost_router.unwrap()
+    from reactive_agents.core.governance import ModelRoute  # of agents that route
+
+    needs = _route_needs(context, services)
+    routed = await call_service(
+        "cost router", router, CostRouter.select_model, ModelRoute, context.task, needs
+    )
+    if not isinstance(routed, Success):
+        return Failure(context.failure_of("cost-route")(routed.failure()))
+    route = routed.unwrap()
+    services.events.publish(events.ModelRouted, route.model, route.reason)
+    return Success(replaced(context, selected_model=route.model))
+
+
+def _route_needs(context: ExecutionContext, services: EngineServices) -> RouteNeeds:
+    """Return the size of the run's request prefix, and whether it has tools."""
+    from reactive_agents.core.governance import RouteNeeds
+
+    tools = services.ports.tools.map(definitions_of).value_or(())
+    prefix = stable_prefix(
+        KernelInput(
+            context.task.input,
+            context.run_id,
+            context.task_id,
+            context.agent_id,
+            context.session_id,
+            services.settings,
+            memory=context.memory_context,
+        )
+    )
+    return RouteNeeds(fixed_size(prefix, tools), frozenset({"tools"} if tools else ()))
+
+
+# --- Phase 4: the strategy ---
 
 
 async def strategy_select(
@@ -74,8 +120,7 @@ async def strategy_select(
             return Failure(context.failure_of("strategy-select")(chosen.failure()))
         selection = chosen.unwrap()
         strategy, reason = selection.strategy, selection.reason
-    events = services.events
-    events.publish(StrategySelected, strategy, reason)
+    services.events.publish(StrategySelected, strategy, reason)
     return Success(replaced(context, selected_strategy=strategy))
 
 

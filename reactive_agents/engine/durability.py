@@ -39,7 +39,6 @@ from reactive_agents.core.run_record import (
 )
 from reactive_agents.core.tasks import AgentResult, Task, TaskResult, TaskResultMetadata
 from reactive_agents.effects import BRANCH, attempt
-from reactive_agents.engine.audit import append_to
 from reactive_agents.engine.context import CALLER, RunStopped
 from reactive_agents.engine.memory import store_owed
 from reactive_agents.engine.pipeline import open_services
@@ -70,6 +69,7 @@ from reactive_agents.engine.run_journal import (
     ask_record,
     recorded,
 )
+from reactive_agents.engine.run_records import append_to
 from reactive_agents.engine.run_result import figures_in, place_of_records
 from reactive_agents.engine.services import NO_OVERRIDES, RunOverrides, events_of, publish_start
 from reactive_agents.event_loop import to_the_end

@@ -34,7 +34,6 @@ from reactive_agents.core.tasks import AgentResult, Task, TaskResult, TaskResult
 from reactive_agents.core.usage import USAGE_RECORDER
 from reactive_agents.core.values import replaced
 from reactive_agents.effects import BRANCH, effect
-from reactive_agents.engine.audit import audit_requests
 from reactive_agents.engine.context import (
     CALLER,
     MOST_NESTED_RUNS,
@@ -53,7 +52,7 @@ from reactive_agents.engine.hooks import LifecycleHook
 from reactive_agents.engine.lifecycle import phase_error
 from reactive_agents.engine.memory import learn_from, learns_from
 from reactive_agents.engine.pipeline import close_deps, run_pipeline
-from reactive_agents.engine.run_records import close_failed_run, count_left_out, publish_gaps
+from reactive_agents.engine.run_records import audit_requests, close_failed_run, count_left_out, publish_gaps
 from reactive_agents.engine.run_result import (
     figures_of,
     record_sub_run,

@@ -23,10 +23,10 @@ from reactive_agents.core.results import ReasoningResult, ReasoningStep, StepMet
 from reactive_agents.core.run_context import CHECKED_RUN
 from reactive_agents.core.texts import unescaped
 from reactive_agents.core.values import replaced
-from reactive_agents.engine.audit import append_or_report
 from reactive_agents.engine.context import ExecutionContext
 from reactive_agents.engine.conversations import with_history
 from reactive_agents.engine.lifecycle import publish_failure, run_error_hooks
+from reactive_agents.engine.run_records import append_or_report
 from reactive_agents.engine.services import EngineServices
 from reactive_agents.kernel import KernelState, RunEvents
 from reactive_agents.kernel.service_calls import call_service

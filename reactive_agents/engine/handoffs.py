@@ -30,9 +30,9 @@ from reactive_agents.core.results import ReasoningResult
 from reactive_agents.core.tasks import Task, TaskResult
 from reactive_agents.core.tools import FINAL_ANSWER, ToolResult
 from reactive_agents.effects import call_function
-from reactive_agents.engine.audit import append_or_report, redacted_arguments
 from reactive_agents.engine.context import MOST_NESTED_RUNS, ExecutionContext, agents_under_way, too_deep
 from reactive_agents.engine.guardrail import PLAN_ID, guard_output
+from reactive_agents.engine.run_records import append_or_report, redacted_arguments
 from reactive_agents.engine.run_result import partial_result, without_declined
 from reactive_agents.engine.services import (
     AcceptedHandoff,

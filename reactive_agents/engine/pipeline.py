@@ -28,15 +28,14 @@ from reactive_agents.core.model_settings import REQUIRED
 from reactive_agents.core.run_context import ContextFunction, DepsFunction, wrong_deps
 from reactive_agents.core.values import replaced
 from reactive_agents.effects import BrokenContract, attempt_foreign, awaited
-from reactive_agents.engine.agent_loop import agent_loop, strategy_select
-from reactive_agents.engine.audit import audit_start
+from reactive_agents.engine.agent_loop import agent_loop, cost_route, strategy_select
 from reactive_agents.engine.context import ExecutionContext, RunStopped
 from reactive_agents.engine.conversations import continue_conversation, take_content
 from reactive_agents.engine.execution_control import ControlRequest
 from reactive_agents.engine.guardrail import guard_output, guardrail
 from reactive_agents.engine.lifecycle import DONE, Phase, phase_error, publish_failure, run_phase
 from reactive_agents.engine.memory import bootstrap, memory_flush
-from reactive_agents.engine.run_records import CLOSING, cost_route, count_left_out
+from reactive_agents.engine.run_records import CLOSING, audit_start, count_left_out
 from reactive_agents.engine.run_result import (
     complete,
     partial_result,

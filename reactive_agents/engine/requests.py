@@ -32,8 +32,8 @@ from reactive_agents.core.json import copied_json
 from reactive_agents.core.messages import ToolCall
 from reactive_agents.core.tools import ASK_USER, ToolResult, ToolScope
 from reactive_agents.effects import BrokenContract, Effect, attempt_foreign, effect
-from reactive_agents.engine.audit import append_entry, append_or_report, redacted_arguments
 from reactive_agents.engine.context import CALLER
+from reactive_agents.engine.run_records import append_entry, append_or_report, redacted_arguments
 from reactive_agents.engine.services import EngineServices
 from reactive_agents.event_loop import TIMEOUTS
 from reactive_agents.kernel.service_calls import broken_service

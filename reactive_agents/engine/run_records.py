@@ -1,4 +1,4 @@
-"""Phases 3 and 8, routing and cost; records of failed and cancelled runs.
+"""The records of a run: its cost (phase 8) and its audit entries (phase 9), however it ends.
 
 Every run that began is recorded once, however it ends, or an event reports that it was not. A successful run
 passes the two phases in the pipeline; any other run passes them here, shielded from its cancellation.
@@ -12,113 +12,43 @@ is not written again, since it may exist.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
-from contextlib import aclosing
+import json
+import logging
+from collections.abc import Awaitable, Callable, Iterable
 from functools import partial
 from operator import attrgetter
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, Required, TypeVar, Unpack
 
 import anyio
+from attrs import evolve
 from returns.result import Failure, Result, Success
+from typing_extensions import TypedDict
 
-from reactive_agents.core import errors, events
-from reactive_agents.core.models import ModelChunk, ModelRequest, ModelResponse
-from reactive_agents.core.settings import BudgetConfig
-from reactive_agents.core.values import replaced
-from reactive_agents.effects import attempt, effect
-from reactive_agents.engine.audit import audit
+from reactive_agents.core import errors
+from reactive_agents.core.errors import ServiceFailed
+from reactive_agents.core.events import ExecutionPhaseFailed
+from reactive_agents.core.ids import CallId
+from reactive_agents.core.json import JsonObject
+from reactive_agents.core.messages import ToolCall
+from reactive_agents.core.results import ReasoningStatus
+from reactive_agents.core.texts import shortened
+from reactive_agents.effects import attempt_foreign
 from reactive_agents.engine.context import ExecutionContext
 from reactive_agents.engine.lifecycle import DONE, Phase, publish_failure, run_phase
 from reactive_agents.engine.run_result import place_of_records, spending_record
 from reactive_agents.engine.services import EngineServices
-from reactive_agents.event_loop import call_later_on_this_loop
-from reactive_agents.kernel import KernelInput, MeteredLLM
-from reactive_agents.kernel.context_window.token_estimate import fixed_size
-from reactive_agents.kernel.policies.limits import budget_reached_by_run
-from reactive_agents.kernel.prompt import stable_prefix
-from reactive_agents.kernel.service_calls import call_service, definitions_of
-from reactive_agents.ports import CostRouter, CostTracker
+from reactive_agents.event_loop import call_later_on_this_loop, spawn_on_this_loop, to_the_end
+from reactive_agents.kernel.service_calls import call_outside_record, call_service, once
+from reactive_agents.ports import AuditLog, CostTracker
 
 if TYPE_CHECKING:
-    from reactive_agents.core.governance import RouteNeeds
+    from reactive_agents.core.errors import RuntimeErrors, ToolNotApproved
+    from reactive_agents.core.governance import AuditAction, AuditEntry, GuardrailStage
 
 _A = TypeVar("_A")
 
-
-class SpendingLimit:
-    """A model service that fails once the run's budget is used up.
-
-    Within the loop a policy enforces the budget and ends the run.
-    """
-
-    def __init__(self, llm: MeteredLLM, limits: BudgetConfig) -> None:
-        self._llm = llm
-        self._limits = limits
-
-    @property
-    def model(self) -> str:
-        """Return the model of a request that names none."""
-        return self._llm.model
-
-    @effect
-    async def complete(self, request: ModelRequest) -> Result[ModelResponse, errors.LLMErrors]:
-        """Ask the model, unless the budget is used up."""
-        refusal = self._refusal(request)
-        return await attempt(self._llm.complete(request)) if refusal is None else Failure(refusal)
-
-    async def stream(self, request: ModelRequest) -> AsyncIterator[Result[ModelChunk, errors.LLMErrors]]:
-        """Ask the model, unless the budget is used up."""
-        refusal = self._refusal(request)
-        if refusal is not None:
-            yield Failure(refusal)
-            return
-        async with aclosing(self._llm.stream(request)) as chunks:  # type: ignore[type-var]
-            async for chunk in chunks:
-                yield chunk
-
-    def _refusal(self, request: ModelRequest) -> errors.BudgetUnavailable | None:
-        used_up = budget_reached_by_run(self._limits, self._llm.account)
-        return None if used_up is None else errors.BudgetUnavailable(used_up, request.model or self.model)
-
-
-# --- Phase 3: model routing ---
-
-
-async def cost_route(
-    context: ExecutionContext, services: EngineServices
-) -> Result[ExecutionContext, errors.RuntimeErrors]:
-    """Select the model that the router chooses. Fails with ``ExecutionError``."""
-    router = services.ports.cost_router.unwrap()
-    from reactive_agents.core.governance import ModelRoute  # of agents that route
-
-    needs = route_needs(context, services)
-    routed = await call_service(
-        "cost router", router, CostRouter.select_model, ModelRoute, context.task, needs
-    )
-    if not isinstance(routed, Success):
-        return Failure(context.failure_of("cost-route")(routed.failure()))
-    route = routed.unwrap()
-    services.events.publish(events.ModelRouted, route.model, route.reason)
-    return Success(replaced(context, selected_model=route.model))
-
-
-def route_needs(context: ExecutionContext, services: EngineServices) -> RouteNeeds:
-    """Return the size of the run's request prefix, and whether it has tools."""
-    from reactive_agents.core.governance import RouteNeeds
-
-    tools = services.ports.tools.map(definitions_of).value_or(())
-    prefix = stable_prefix(
-        KernelInput(
-            context.task.input,
-            context.run_id,
-            context.task_id,
-            context.agent_id,
-            context.session_id,
-            services.settings,
-            memory=context.memory_context,
-        )
-    )
-    return RouteNeeds(fixed_size(prefix, tools), frozenset({"tools"} if tools else ()))
+_log = logging.getLogger("reactive_agents")
+_SHOWN_ARGUMENTS = 2_000
 
 
 # --- Phase 8: cost tracking ---
@@ -126,7 +56,7 @@ def route_needs(context: ExecutionContext, services: EngineServices) -> RouteNee
 
 async def cost_track(
     context: ExecutionContext, services: EngineServices
-) -> Result[ExecutionContext, errors.RuntimeErrors]:
+) -> Result[ExecutionContext, RuntimeErrors]:
     """Record the usage of the run. Fails with ``ExecutionError``."""
     tracker, record = services.ports.cost_tracker.unwrap(), spending_record(context, services)
     recorded = await call_service("cost tracking", tracker, CostTracker.record, None, record)
@@ -138,6 +68,213 @@ async def cost_track(
     return Success(context)
 
 
+# --- Audit entries: of the run, of approvals, denials and blocked texts ---
+
+
+class EntryFields(TypedDict, total=False):
+    """Fields of an audit entry, besides those of its run."""
+
+    subject: Required[str]
+    detail: Required[str]
+    stage: GuardrailStage | None
+    call_id: CallId | None
+
+
+async def append_entry(
+    action: AuditAction, services: EngineServices, **fields: Unpack[EntryFields]
+) -> Result[None, ServiceFailed]:
+    """Append an entry if there is an audit log; fail when it cannot be written."""
+    if not services.ports.audit:
+        return Success(None)
+    await _after_start(services)
+    return await _append(_entry(action, services, **fields), services)
+
+
+def _entry(action: AuditAction, services: EngineServices, **fields: Any) -> AuditEntry:
+    context, status = services.handle.context, fields.pop("status", None)
+    ids = context.run_id, context.task_id, context.agent_id
+    from reactive_agents.core.governance import AuditEntry  # of agents with an audit log
+
+    at = fields.pop("at", None) or services.ports.clock.now()
+    return AuditEntry(*ids, action, status, fields.pop("detail", ""), at, **fields)
+
+
+async def _append(
+    entry: AuditEntry, services: EngineServices, name: str = "audit.append"
+) -> Result[None, ServiceFailed]:
+    journal = services.journal
+    again = journal is not None and journal.run.attempt > 1
+    appended = await once(name, partial(append_to, services.ports.audit.unwrap(), entry, again=again))
+    if isinstance(appended, Failure) and journal is not None:
+        await journal.owe("audit", entry=entry)
+    return appended
+
+
+async def append_to(log: AuditLog, entry: AuditEntry, *, again: bool) -> Result[None, ServiceFailed]:
+    """Append an entry, but not a second time after a crash, if the log can tell.
+
+    Args:
+        again: whether it may have been appended before.
+    """
+    holds = getattr(log, "holds", None) if again else None
+    known = None if holds is None else await attempt_foreign(holds, bool, entry)
+    if isinstance(known, Success) and known.unwrap():
+        return Success(None)
+    return await call_outside_record("audit", log, AuditLog.append, None, entry)
+
+
+async def _after_start(services: EngineServices) -> None:
+    """Wait until the start of the run is entered, so that the entries are in order."""
+    entered = services.handle.start_entered
+    if entered is not None and not entered.is_set():
+        await entered.wait()
+
+
+async def append_or_report(
+    action: AuditAction, services: EngineServices, **fields: Unpack[EntryFields]
+) -> None:
+    """Append an entry; a failure is published, and ends a run that has to be audited."""
+    await _report_gap(action, await append_entry(action, services, **fields), services)
+
+
+async def _report_gap(
+    action: AuditAction, entered: Result[None, ServiceFailed], services: EngineServices
+) -> None:
+    if isinstance(entered, Failure):
+        handle, fatal = services.handle, "audit" in services.settings.required_records
+        error = handle.context.failure_of("audit")(entered.failure())
+        _log.warning("The entry %s cannot be added to the audit log: %s", action, error.message)
+        if fatal and handle.failure is None:
+            handle.failure = error
+        services.events.publish(ExecutionPhaseFailed, phase="audit", error=error, fatal=fatal)
+
+
+def redacted_arguments(arguments: JsonObject, services: EngineServices) -> str:
+    """Return the arguments of a call as redacted JSON, shortened to 2000 characters."""
+    redactor = services.ports.redactor
+    text = json.dumps(arguments if redactor is None else redactor.redact_json(arguments), ensure_ascii=False)
+    return shortened(text, _SHOWN_ARGUMENTS)
+
+
+async def append_denial(call: ToolCall, error: ToolNotApproved, services: EngineServices) -> None:
+    """Append an entry for a call that was not approved."""
+    from reactive_agents.core.governance import signed  # of agents whose calls need approval
+
+    arguments = redacted_arguments(call.arguments, services)
+    await append_or_report(
+        "denial",
+        services,
+        subject=call.name,
+        detail=f"Denied: {signed(error.reason, error.by)} The arguments: {arguments}",
+        call_id=call.id,
+    )
+
+
+async def audit_start(services: EngineServices) -> Result[None, RuntimeErrors]:
+    """Append the entry of a run that begins, so that a run without an end shows.
+
+    If auditing is required, nothing happens before the entry is written: a run that cannot be recorded does
+    not begin and fails with ``ExecutionError``. Otherwise it is written beside the run, before the run's
+    other entries. In a durable run it is always written first, like everything that is recorded.
+    """
+    if not services.ports.audit:
+        return DONE
+    context, required = services.handle.context, services.settings.requires("audit")
+    user = context.task.user
+    started = _entry("start", services, detail="" if user is None else f"For the user {user}.")
+    done = services.handle.start_entered = anyio.Event()
+    if required or services.journal is not None:
+        try:
+            entered = await _append(started, services)
+        except anyio.get_cancelled_exc_class():
+            cut_off = "The entry of the run's start was cut off: whether it was recorded is not known."
+            error = context.failure_of("audit")(ServiceFailed(cut_off, "audit", "append"))
+            publish_failure("audit", error, services, fatal=False)
+            raise
+        finally:
+            done.set()
+        if isinstance(entered, Success):
+            return DONE
+        error = context.failure_of("audit")(entered.failure())
+        publish_failure("audit", error, services, fatal=required)
+        return Failure(error) if required else DONE
+
+    scope = services.handle.start_scope = anyio.CancelScope()
+
+    async def enter() -> None:
+        try:
+            with scope:
+                entered = await _append(started, services)
+                if isinstance(entered, Failure):
+                    error = context.failure_of("audit")(entered.failure())
+                    publish_failure("audit", error, services, fatal=False)
+        finally:
+            done.set()
+
+    spawn_on_this_loop(partial(to_the_end, enter))
+    return DONE
+
+
+_DONE = {"cancel": "Cancelled", "stop": "Stopped", "pause": "Paused", "resume": "Resumed"}
+
+
+async def audit_requests(services: EngineServices) -> None:
+    """Append an entry for each accepted request to control the run.
+
+    They come at any time, so that a durable run does not record that they were appended.
+    """
+    requests, journal = services.handle.control.requests, services.journal
+    while requests:
+        request = requests.pop(0)
+        again = request.at is not None or (journal is not None and journal.run.attempt > 1)
+        request = made = evolve(request, at=request.at or services.ports.clock.now())
+        try:
+            if journal is not None:
+                request = await journal.with_note(request)
+            from reactive_agents.core.governance import signed  # of agents with an audit log
+
+            detail = f"{_DONE[request.kind]} {signed(request.reason, request.by or 'the program')}"
+            await _after_start(services)
+            entry = _entry(request.kind, services, detail=f"{detail.rstrip('.')}.", at=request.at)
+            appended = await append_to(services.ports.audit.unwrap(), entry, again=again)
+            if isinstance(appended, Failure) and journal is not None:
+                await journal.owe("audit", f"{request.kind} {entry.at.isoformat()}", entry=entry)
+        except BaseException:  # such as a cancellation of the run, at whose end it is entered
+            requests.insert(0, made)
+            raise
+        await _report_gap(request.kind, appended, services)
+
+
+# --- Phase 9: one entry for the run ---
+
+
+async def audit(
+    context: ExecutionContext, services: EngineServices
+) -> Result[ExecutionContext, RuntimeErrors]:
+    """Append one entry for the run. Fails with ``ExecutionError``."""
+    status, detail = _outcome(context)
+    services.handle.reached["audit"] = "entered"  # nothing was written, should the run be cancelled meanwhile
+    if services.handle.start_entered is None:  # it ended while its services were opened, or was refused
+        await audit_start(services)
+    await _after_start(services)
+    await audit_requests(services)
+    services.handle.reached["audit"] = "begun"
+    entry = _entry("run", services, status=status, detail=detail)
+    appended = await _append(entry, services, "audit.end")  # the others may not be reached again before it
+    if not isinstance(appended, Success):
+        return Failure(context.failure_of("audit")(appended.failure()))
+    services.progress.recorded += 1
+    return Success(context)
+
+
+def _outcome(context: ExecutionContext) -> tuple[ReasoningStatus, str]:
+    if context.error is not None:
+        return "failed", context.error.message
+    if context.reasoning is None:
+        return "failed", ""
+    return context.reasoning.status, context.reasoning.metadata.reason
+
+
 # --- Records of failed and cancelled runs ---
 
 
@@ -145,7 +282,7 @@ MOST_WAITS = 12
 """How often ``grace_s`` may pass, while other runs are recorded, before a run gives up."""
 
 
-async def count_left_out(services: EngineServices) -> Result[None, errors.RuntimeErrors]:
+async def count_left_out(services: EngineServices) -> Result[None, RuntimeErrors]:
     """Count the recorded calls that an ending run leaves out, if it may.
 
     It may where its changes were accepted, where a call was in doubt, and after its cancellation, which

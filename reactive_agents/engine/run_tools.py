@@ -30,10 +30,10 @@ from reactive_agents.core.tools import (
 )
 from reactive_agents.core.values import replaced
 from reactive_agents.effects import BrokenContract, attempt, attempt_foreign, effect
-from reactive_agents.engine.audit import append_denial
 from reactive_agents.engine.context import CALLER
 from reactive_agents.engine.guardrail import check_text, redact_sub_runs, withheld_result
 from reactive_agents.engine.requests import request_reply
+from reactive_agents.engine.run_records import append_denial
 from reactive_agents.engine.services import EngineServices
 from reactive_agents.event_loop import CallSoon
 from reactive_agents.kernel import RunEvents

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping
+from contextlib import aclosing
 
 from attrs import evolve, frozen
 from returns.result import Failure, Result, Success
@@ -10,15 +11,17 @@ from returns.result import Failure, Result, Success
 from reactive_agents.core import errors, events
 from reactive_agents.core.config import VerificationAction
 from reactive_agents.core.messages import AssistantMessage
+from reactive_agents.core.models import ModelChunk, ModelRequest, ModelResponse
 from reactive_agents.core.results import ReasoningResult, VerificationReport
+from reactive_agents.core.settings import BudgetConfig
 from reactive_agents.core.tools import TRIED
 from reactive_agents.core.values import Value, replaced
+from reactive_agents.effects import attempt, effect
 from reactive_agents.engine.agent_loop import agent_loop
 from reactive_agents.engine.context import ExecutionContext
-from reactive_agents.engine.run_records import SpendingLimit
 from reactive_agents.engine.run_result import without_declined
 from reactive_agents.engine.services import EngineServices
-from reactive_agents.kernel import EarlierAttempt
+from reactive_agents.kernel import EarlierAttempt, MeteredLLM
 from reactive_agents.kernel.ledger import NO_CALLS, CallLedger
 from reactive_agents.kernel.policies.limits import budget_reached_by_run
 from reactive_agents.kernel.service_calls import call_service
@@ -212,11 +215,47 @@ async def _second_attempt(
     return Success(_with_answer(again, kept))
 
 
+class _SpendingLimit:
+    """A model service that fails once the run's budget is used up.
+
+    Within the loop a policy enforces the budget and ends the run.
+    """
+
+    def __init__(self, llm: MeteredLLM, limits: BudgetConfig) -> None:
+        self._llm = llm
+        self._limits = limits
+
+    @property
+    def model(self) -> str:
+        """Return the model of a request that names none."""
+        return self._llm.model
+
+    @effect
+    async def complete(self, request: ModelRequest) -> Result[ModelResponse, errors.LLMErrors]:
+        """Ask the model, unless the budget is used up."""
+        refusal = self._refusal(request)
+        return await attempt(self._llm.complete(request)) if refusal is None else Failure(refusal)
+
+    async def stream(self, request: ModelRequest) -> AsyncIterator[Result[ModelChunk, errors.LLMErrors]]:
+        """Ask the model, unless the budget is used up."""
+        refusal = self._refusal(request)
+        if refusal is not None:
+            yield Failure(refusal)
+            return
+        async with aclosing(self._llm.stream(request)) as chunks:  # type: ignore[type-var]
+            async for chunk in chunks:
+                yield chunk
+
+    def _refusal(self, request: ModelRequest) -> errors.BudgetUnavailable | None:
+        used_up = budget_reached_by_run(self._limits, self._llm.account)
+        return None if used_up is None else errors.BudgetUnavailable(used_up, request.model or self.model)
+
+
 async def _check(
     reasoning: ReasoningResult, context: ExecutionContext, services: EngineServices
 ) -> Result[VerificationReport, errors.RuntimeErrors]:
     verifier = services.ports.verifier.unwrap()
-    llm = SpendingLimit(services.llm, services.settings.budget)
+    llm = _SpendingLimit(services.llm, services.settings.budget)
     model = context.selected_model
     verified = await call_service(
         "verification",
