@@ -43,9 +43,13 @@ from reactive_agents.engine.context import CALLER, RunStopped
 from reactive_agents.engine.memory import store_owed
 from reactive_agents.engine.pipeline import open_services
 from reactive_agents.engine.recorded_answers import (
+    ACCEPTED,
     BEGUN,
     OWED,
     OWED_VALUES,
+    PLACE,
+    RecordedEntries,
+    ReplayEnded,
     cancelled_run,
     data_of,
     ended_runs,
@@ -57,16 +61,11 @@ from reactive_agents.engine.recorded_answers import (
 )
 from reactive_agents.engine.run_content import references_to, with_lasting_content
 from reactive_agents.engine.run_journal import (
-    ACCEPTED,
-    FIRST_WAIT_S,
-    LONGEST_WAIT_S,
     ORDER,
-    PLACE,
-    RecordedEntries,
-    ReplayEnded,
     RunBranch,
     RunJournal,
     ask_record,
+    pauses,
     recorded,
 )
 from reactive_agents.engine.run_records import append_to
@@ -195,7 +194,7 @@ class _DurableRun:
         that has ended, or has another task, stays as it is, also in its queue.
         """
         record, run_id, reserved = self.record, self.run_id, self.overrides.reserved
-        pause_s, known = FIRST_WAIT_S, self.overrides.reserved_run
+        known = self.overrides.reserved_run
         if (self.is_named or self.parent is not None) and not reserved:
             found = await ask_record(record, RunRecord.find, None, run_id)
             if not isinstance(found, Success):
@@ -212,33 +211,40 @@ class _DurableRun:
             is_free = bool(reserved) or not known.is_held
             if is_free and _refusal(refused, run, accept_changes=self.accept_changes):
                 return Success((refused, run))
-        claimed: Result[RunClaim, errors.RecordErrors] | None = None
-
-        async def claim() -> None:
-            nonlocal claimed
-            claimed = await ask_record(record, RunRecord.claim, RunClaim, run, self._follow, reserved)
-
+        waiting = pauses()
         while True:
-            try:
-                await to_the_end(claim)
-            except BaseException:
-                if isinstance(claimed, Success) and claimed.unwrap().holder:
-                    await to_the_end(partial(_release, record, run_id, claimed.unwrap().holder))
-                raise
-            assert claimed is not None
+            claimed = await self._claim(run)
             if isinstance(claimed, Failure) or claimed.unwrap().state != "held":
                 return claimed.map(lambda taken: (taken, run))
             if self.overrides.cancels:
                 await ask_record(record, RunRecord.order, bool, run_id, "cancel")
-            while True:
+            for pause_s in waiting:
                 await anyio.sleep(pause_s)
-                pause_s = min(pause_s * 1.5, LONGEST_WAIT_S)
                 found = await ask_record(record, RunRecord.find, None, run_id)
                 if not isinstance(found, Success):
                     return Failure(found.failure())
                 known = found.unwrap()
                 if known is None or known.state != "running":
                     break  # the claim checks whether its process is alive
+
+    async def _claim(self, run: RecordedRun) -> Result[RunClaim, errors.RecordErrors]:
+        """Claim the run in one piece: a cancellation meanwhile gives it up again."""
+        claimed: list[Result[RunClaim, errors.RecordErrors]] = []
+
+        async def claim() -> None:
+            reserved = self.overrides.reserved
+            claimed.append(
+                await ask_record(self.record, RunRecord.claim, RunClaim, run, self._follow, reserved)
+            )
+
+        try:
+            await to_the_end(claim)
+        except BaseException:
+            for held in (each.unwrap().holder for each in claimed if isinstance(each, Success)):
+                if held:
+                    await to_the_end(partial(_release, self.record, self.run_id, held))
+            raise
+        return claimed[0]
 
     def _follow(self, order: RunOrder) -> None:
         """Carry out an order of another process, which may come before there is a journal."""

@@ -28,8 +28,8 @@ from reactive_agents.core.texts import counted
 from reactive_agents.effects import BRANCH, attempt
 from reactive_agents.engine.context import CALLER, RunStopped
 from reactive_agents.engine.durability import EventSink
-from reactive_agents.engine.recorded_answers import end_of, recorded_outcome
-from reactive_agents.engine.run_journal import RecordedEntries, ReplayEnded, RunBranch, RunJournal
+from reactive_agents.engine.recorded_answers import RecordedEntries, ReplayEnded, end_of, recorded_outcome
+from reactive_agents.engine.run_journal import RunBranch, RunJournal
 from reactive_agents.engine.services import RunOverrides
 from reactive_agents.ports import RunRecord
 

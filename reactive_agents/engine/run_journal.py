@@ -13,12 +13,10 @@ if that is harmless; only the process that holds the run writes.
 from __future__ import annotations
 
 import json
-import re
-from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from datetime import datetime
-from functools import cached_property, partial
+from functools import partial
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar, cast
 
@@ -39,7 +37,6 @@ from reactive_agents.core.models import ModelRequest, ModelResponse
 from reactive_agents.core.results import ReasoningStep, StepMetadata
 from reactive_agents.core.run_context import SessionState
 from reactive_agents.core.run_record import (
-    AUDITED,
     EntryKind,
     OwedStore,
     RecordedRun,
@@ -48,8 +45,8 @@ from reactive_agents.core.run_record import (
     RunOrder,
 )
 from reactive_agents.core.tasks import SubRun
-from reactive_agents.core.tools import ASK_USER, TRIED, ToolResult, ToolScope
-from reactive_agents.core.usage import USAGE_RECORDER, RunUsage, UsageRecorder, unknown_usage
+from reactive_agents.core.tools import TRIED, ToolResult, ToolScope
+from reactive_agents.core.usage import USAGE_RECORDER, RunUsage, UsageRecorder
 from reactive_agents.core.values import replaced
 from reactive_agents.effects import BRANCH, Branch, Effect, attempt, beside, effect
 from reactive_agents.engine.context import CALLER, RunStopped
@@ -59,22 +56,22 @@ from reactive_agents.engine.recorded_answers import (
     OWED,
     PUBLISHED,
     SERVICES,
+    RecordedEntries,
+    ReplayEnded,
     ServiceErrors,
     answer_in,
-    call_of,
     data_of,
     decoded,
     ended_runs,
     fingerprint,
     intent_data,
+    named_sub_runs,
     outcome_data,
     outcome_in,
     question_data,
-    store_of,
 )
 from reactive_agents.kernel import RunEvents
 from reactive_agents.kernel.context import UsageAccount
-from reactive_agents.kernel.run_budget import attempts_of
 from reactive_agents.kernel.service_calls import call_outside_record
 from reactive_agents.kernel.tool_execution import CUT_OFF_WITH_RUN
 from reactive_agents.ports import Approver, Clock, IdSource, RunRecord
@@ -92,22 +89,6 @@ IN_DOUBT = (
 )
 """The result of a call in doubt, for the model."""
 
-ACCEPTED = "accepted"
-"""Begins the key of the entry that another version of the agent continues the run."""
-_FUNCTION_CALL = re.compile(r"(g\d+\.\d+/)*[tmr]\d+")
-"""The keys of the calls that a function makes itself, not within other calls."""
-_OF_FUNCTION = frozenset({"intent", "result", "model"})
-"""The kinds of the entries of its calls."""
-PLACE = "place"
-"""The name in the definition of a sub-run for its name among the calls of its caller."""
-_SENT = "<"
-"""Ends the key of the entry that a request was sent, once for each time."""
-_UNPAID: Mapping[str, JsonObject] = {
-    "answer": {"refused": [], "cached": True},
-    "error": {"refused": []},
-    "result": {"usage": []},
-}
-"""What the parts of a shared entry say of their cost."""
 _UNRECORDED_WRITES = frozenset({"sessions.end"})
 """Idempotent writes, which are not recorded and are skipped in a replay."""
 ORDER = "order "
@@ -115,221 +96,21 @@ ORDER = "order "
 _COUNTED = "cost tracking.record1"
 """The key of the entry that the cost of a run was recorded."""
 _ALL_RUNS = 1_000_000
-FIRST_WAIT_S, LONGEST_WAIT_S = 0.02, 0.5
+FIRST_WAIT_S, _LONGEST_WAIT_S = 0.02, 0.5
 
 
-def _as_numbers(place: str) -> list[int]:
-    """Return what orders the names of calls as the function made them."""
-    return [*map(int, re.findall(r"\d+", place))]
-
-
-def _runs_in(entry: RunEntry) -> list[RunId]:
-    """Return the sub-runs that the entry of a call names."""
-    body = cast(dict[str, Any], data_of(entry))
-    return [*body.get("runs", ()), *(each["run_id"] for each in body.get("sub_runs", ()))]
+def pauses() -> Iterator[float]:
+    """Yield the seconds to wait between looks at a record, longer ones each time."""
+    pause_s = FIRST_WAIT_S
+    while True:
+        yield pause_s
+        pause_s = min(pause_s * 1.5, _LONGEST_WAIT_S)
 
 
 def order_note(order: RunOrder, by: str, reason: str, now: datetime) -> RunEntry:
     """Return the entry that says who gives an order to a run, and why."""
     body = data_to_json({"by": by, "reason": reason})
     return RunEntry(f"{ORDER}{order or 'resume'} {now.isoformat()}", "answer", now, body)
-
-
-class ReplayEnded(RunStopped):
-    """A replay reached a call that is not recorded; ``difference``: how it differs."""
-
-    def __init__(self, run_id: RunId, key: str, difference: str = "") -> None:
-        super().__init__(errors.RunInterrupted(run_id, difference or f"its record ends at {key}"))
-        self.key = key
-        self.difference = difference
-
-
-class RecordedEntries(dict[str, RunEntry]):
-    """The entries of a run by their keys, with those that it shares with its origin.
-
-    What a fork shares with its origin was paid for there. What this attempt writes is added.
-
-    Args:
-        entries: the entries of earlier attempts, and of the run that this one was forked from.
-        lenient: whether recorded answers are used even if their request differs.
-
-    Attributes:
-        used: the keys of the entries that this attempt has reached.
-        calls_left: the recorded calls that a function has still to make again, by their keys.
-        asked: the number of questions in each call.
-        sent: how often each request was sent.
-        within: the answers of models, and the requests that were cut off, by the branches around them.
-        owes: the stores that something could not be written to, each once.
-    """
-
-    def __init__(self, run: RecordedRun, entries: Sequence[RunEntry], *, lenient: bool = False) -> None:
-        super().__init__((each.key, each) for each in entries)
-        self.lenient = lenient
-        self.used: set[str] = set()
-        self._run_id = run.run_id
-        self._shared = run.origin_entries
-        accepted = (each.number for each in entries if each.key.startswith(ACCEPTED))
-        self._accepted = max(accepted, default=0)
-        again = [each for each in entries if self.is_shared(each) and call_of(each)]
-        for each in again:  # a fork repeats these calls; approvals were for the first time only
-            if f"{call_of(each)}=" not in self and self.get(each.key) is each:
-                del self[each.key]
-        start = self.get(AUDITED)
-        if start is not None and self.is_shared(start):
-            del self[AUDITED]
-        own = [each for each in entries if not self.is_shared(each)]
-        self.asked = Counter(call_of(each) for each in own if each.kind == "question")
-        self.sent = Counter(each.key.rstrip(_SENT) for each in own if each.kind == "request")
-        self.owes: dict[OwedStore, None] = {store_of(each): None for each in own if each.key.startswith(OWED)}
-        self.calls_left: dict[str, RunEntry | RecordedRun] = {}
-        self.within: dict[str, list[RunEntry]] = {}
-        for each in entries:
-            if each.kind == "model" or (each.kind == "request" and not self._is_answered(each)):
-                for index, character in enumerate(each.key):
-                    if character == "/":
-                        self.within.setdefault(each.key[: index + 1], []).append(each)
-
-    @cached_property
-    def runs_of_services(self) -> frozenset[RunId]:
-        """The sub-runs that calls of services began, such as an approval rule."""
-        services = (each for each in self.values() if each.kind == "service")
-        return frozenset(run_id for each in services for run_id in _runs_in(each))
-
-    def is_shared(self, entry: RunEntry) -> bool:
-        """Return whether an entry belongs to the run that this one was forked from.
-
-        Entries of this attempt have no number yet.
-        """
-        return 0 < entry.number <= self._shared
-
-    def may_differ(self, entry: RunEntry) -> bool:
-        """Return whether an answer is used even if its request differs."""
-        return self.lenient or entry.number < self._accepted
-
-    @property
-    def may_be_left_out(self) -> bool:
-        """Whether the run may go on without making recorded calls again."""
-        return self.lenient or self._accepted > 0
-
-    def _is_answered(self, request: RunEntry) -> bool:
-        """Return whether a request is the one that was answered, or one of another run."""
-        key = request.key.rstrip(_SENT)
-        return self.is_shared(request) or (request.key == self.sent_key(key) and key in self)
-
-    def sent_key(self, key: str) -> str:
-        """Return the key of the entry that a request was sent, the latest time."""
-        return f"{key}{_SENT * self.sent[key]}"
-
-    def body_of(self, entry: RunEntry) -> JsonObject:
-        """Return the data of an entry; what is shared was paid for by another run."""
-        body = data_of(entry)
-        if self.is_shared(entry):
-            for name, unpaid in _UNPAID.items():
-                known = body.get(name)
-                if isinstance(known, dict) and (name != "error" or "refused" in known):
-                    body[name] = {**known, **unpaid}
-            body |= {"spent": {}, "usage": []}
-        return body
-
-    def results(self) -> list[RunEntry]:
-        """Return the entries of the results of calls, in their order."""
-        return sorted((each for each in self.values() if each.kind == "result"), key=lambda each: each.number)
-
-    # --- usage ------------------------------------------------------------------------------------------
-
-    def spent_by(self, entry: RunEntry) -> Sequence[RunUsage]:
-        """Return the usage of an answer, or of a request that was cut off."""
-        body = self.body_of(entry)
-        if entry.kind == "request":
-            return (unknown_usage(str(body.get("model"))),)
-        return attempts_of(answer_in(body))
-
-    def left(self) -> list[RunEntry]:
-        """Return the entries of earlier attempts that this one has not reached again.
-
-        Without those within another call, whose usage is that of the call, and without requests that were
-        answered or sent again.
-        """
-        ended = (each.key.rstrip("=") for each in self.values() if each.kind in ("service", "result"))
-        within = tuple(f"{key}/" for key in ended)
-        return [
-            each
-            for each in self.values()
-            if each.number > self._shared and each.key.rstrip(_SENT) not in self.used
-            if not each.key.startswith(within)
-            if each.kind != "request" or not self._is_answered(each)
-        ]
-
-    # --- recorded calls of tools ------------------------------------------------------------------------
-
-    def in_doubt(self) -> list[RunEntry]:
-        """Return the intents of calls without a result that this attempt has not reached.
-
-        A question to the user is none of them.
-        """
-        settled = {
-            each.key.rstrip("?!=")
-            for each in self.values()
-            if each.kind == "answer" and "value" in data_of(each)
-        }
-        return [
-            each
-            for each in self.left()
-            if each.kind == "intent" and not each.key.endswith("!")
-            if f"{each.key}=" not in self and each.key not in settled
-            if data_of(each)["tool"] != ASK_USER
-        ]
-
-    def call_at(self, key: str) -> RunEntry | None:
-        """Return the intent of a recorded call, or the result of one that was not made."""
-        return self.get(key) or self.get(f"{key}=")
-
-    def check_call(self, key: str, call: ToolCall) -> None:
-        """Raise ``ReplayEnded`` if the recorded call has another tool or other arguments."""
-        intent, known = self.get(key), self.call_at(key)
-        tool = None if known is None else data_of(known).get("tool")
-        if tool != call.name:
-            difference = f"it calls {call.name} at {key}, and the record has {tool}."
-            raise ReplayEnded(self._run_id, key, difference)
-        given = json.loads(data_to_json(call.arguments))
-        if intent is not None and data_of(intent).get("arguments") != given:
-            difference = f"it calls {call.name} at {key} with other arguments than the recorded ones."
-            raise ReplayEnded(self._run_id, key, difference)
-
-    def begin_function(self, sub_runs: Sequence[RecordedRun]) -> None:
-        """Note the recorded calls that the function of a workflow has to make again.
-
-        Args:
-            sub_runs: those of the run.
-        """
-        for entry in self.values():
-            call = entry.key.removesuffix("=")
-            if entry.kind in _OF_FUNCTION and _FUNCTION_CALL.fullmatch(call) and not self.may_differ(entry):
-                self.calls_left[call] = entry
-        places = {each.definition.get(PLACE, ""): each for each in sub_runs}
-        for place in () if self.may_be_left_out else sorted(places, key=_as_numbers):
-            if _FUNCTION_CALL.fullmatch(place):
-                self.calls_left[place] = places[place]
-
-    def hold_to_record(self, path: str, following: str) -> None:
-        """Raise ``ReplayEnded`` if a recorded call of a branch was left out.
-
-        Args:
-            path: the path of the branch.
-            following: the key of its next call, which may be recorded; empty at its end.
-        """
-        if not self.calls_left or (following and self.call_at(following) is not None):
-            return
-        call = next((each for each in self.calls_left if each.startswith(path)), "")
-        if not call:
-            return
-        left, instead = self.calls_left[call], f"makes a new call at {following}" if following else "ends"
-        if isinstance(left, RecordedRun):
-            made = f"a run of {left.agent_id!r}"
-        else:
-            tool = data_of(left).get("tool")
-            made = "an answer of the model" if left.kind == "model" else f"a call of {tool}"
-        raise ReplayEnded(self._run_id, call, f"it {instead}, and the record has {made} at {call}.")
 
 
 @define(eq=False, repr=False)
@@ -607,8 +388,8 @@ class RunJournal:
 
     def count_within(self, key: str) -> None:
         """Count requests to models in a service's call that were not made again."""
-        for entry in self.entries.within.get(f"{key}/", ()):
-            if self.account is not None and entry.key.rstrip(_SENT) not in self.entries.used:
+        if self.account is not None:
+            for entry in self.entries.left_within(key):
                 self.account.add(self.entries.spent_by(entry))
 
     async def count_rest(self, place: object = "") -> None:
@@ -670,10 +451,8 @@ class RunJournal:
         """Count the sub-runs in the record that no result of a call has."""
         known, caller = {*self.reached}, CALLER.get()
         for entry in (*self.entries.results(), *self.entries.left()):
-            known.update(_runs_in(entry))
-        every = RunFilter(parent=self.run_id, children=True, limit=_ALL_RUNS)
-        runs = await ask_record(record, RunRecord.runs, tuple, every)
-        for run in runs.value_or(()):
+            known.update(named_sub_runs(entry))
+        for run in (await self._recorded_sub_runs(record)).value_or(()):
             if run.parent == self.run_id and run.run_id not in known and not run.is_held:
                 entries = await ask_record(record, RunRecord.entries, tuple, run.run_id)
                 left = RunJournal(run, RecordedEntries(run, entries.value_or(())), self._clock, record=record)
@@ -688,6 +467,12 @@ class RunJournal:
                 await below.count_rest(place)
                 if caller is not None and _COUNTED in below.entries:
                     caller.take_in((), {place: below.account.models})
+
+    async def _recorded_sub_runs(
+        self, record: RunRecord
+    ) -> Result[tuple[RecordedRun, ...], errors.RecordErrors]:
+        every = RunFilter(parent=self.run_id, children=True, limit=_ALL_RUNS)
+        return await ask_record(record, RunRecord.runs, tuple, every)
 
     # --- tool calls ---------------------------------------------------------------------------------------
 
@@ -705,25 +490,11 @@ class RunJournal:
     async def call_tool(self, made: RecordedCall) -> tuple[Result[ToolResult, errors.ToolErrors], bool]:
         """Return the outcome of a tool call, and whether it was recorded before."""
         branch = _branch_of(self)
-        key = branch.name("t")
-        while (made_before := self.entries.call_at(key)) is not None and self.entries.may_differ(made_before):
-            if data_of(made_before).get("tool") == made.call.name:
-                break
-            key = branch.name("t")  # an earlier version of the agent made another call here
-        if made_before is not None and not self.entries.may_differ(made_before):
-            self.entries.check_call(key, made.call)
+        key = self._key_of_call(branch, made.call)
         self.entries.calls_left.pop(key, None)
         known = self.entries.get(f"{key}=")
         if known is not None:
-            self.entries.used.add(known.key)
-            self._arrive(known.at)
-            self.requests += self.entries.asked[key]
-            body = self.entries.body_of(known)
-            if "doubt" in body:  # its process may have died before publishing this
-                self._publish_doubt(key, made, body["doubt"])
-            await self.take_in(body, is_shared=self.entries.is_shared(known))
-            recorded = outcome_in(body, "result", ToolResult, errors.ToolErrors)
-            return recorded.map(lambda result: evolve(result, call_id=made.call.id)), True
+            return await self._recorded_outcome(key, known, made), True
         if self.record is None:
             raise ReplayEnded(self.run_id, key)
         intent, outcome = self.entries.get(key), None
@@ -737,6 +508,43 @@ class RunJournal:
             outcome = await self._outcome_in_doubt(key, evolve(made, edited=edited))
         if outcome is None:
             outcome = await self._make(key, made, branch)
+        await self._keep_outcome(key, made, outcome)
+        return outcome, False
+
+    def _key_of_call(self, branch: RunBranch, call: ToolCall) -> str:
+        """Return the key of the next call of a branch, which may be recorded.
+
+        Raises:
+            ReplayEnded: the record has another call there.
+        """
+        key = branch.name("t")
+        while (known := self.entries.call_at(key)) is not None:
+            if not self.entries.may_differ(known):
+                self.entries.check_call(key, call)
+                break
+            if data_of(known).get("tool") == call.name:
+                break
+            key = branch.name("t")  # an earlier version of the agent made another call here
+        return key
+
+    async def _recorded_outcome(
+        self, key: str, known: RunEntry, made: RecordedCall
+    ) -> Result[ToolResult, errors.ToolErrors]:
+        """Return the outcome of a call that is not made again, and count it."""
+        self.entries.used.add(known.key)
+        self._arrive(known.at)
+        self.requests += self.entries.asked[key]
+        body = self.entries.body_of(known)
+        if "doubt" in body:  # its process may have died before publishing this
+            self._publish_doubt(key, made, body["doubt"])
+        await self.take_in(body, is_shared=self.entries.is_shared(known))
+        outcome = outcome_in(body, "result", ToolResult, errors.ToolErrors)
+        return outcome.map(lambda result: evolve(result, call_id=made.call.id))
+
+    async def _keep_outcome(
+        self, key: str, made: RecordedCall, outcome: Result[ToolResult, errors.ToolErrors]
+    ) -> None:
+        """Record the outcome of a call, with the sub-runs and the state that it left."""
         kept = {"tool": made.call.name, **outcome_data(outcome, "result", ToolResult, errors.ToolErrors)}
         if key in self._handled:
             kept["doubt"] = self._handled[key]
@@ -747,14 +555,12 @@ class RunJournal:
         if changes:
             kept["changes"] = changes
         await self.keep(f"{key}=", "result", kept, later=True)
-        return outcome, False
 
     async def begin_function(self) -> None:
         """Note the recorded calls that the function of a workflow has to make again."""
         runs: Sequence[RecordedRun] = ()
         if self.record is not None and self.run.attempt > 1:
-            every = RunFilter(parent=self.run_id, children=True, limit=_ALL_RUNS)
-            runs = recorded(self.run_id, await ask_record(self.record, RunRecord.runs, tuple, every))
+            runs = recorded(self.run_id, await self._recorded_sub_runs(self.record))
             self._sub_runs = frozenset(each.run_id for each in runs)
         self.entries.begin_function(runs)
 
@@ -861,16 +667,10 @@ class RunJournal:
         Args:
             is_shared: whether the call was paid for by the run that this one was forked from.
         """
-        record, sub_runs = self.record or self.reader, list[SubRun]()
+        record = self.record or self.reader
         if record is None:
             return
-        for run_id in body.get("runs", ()):
-            found = await attempt(record.find(RunId(run_id)))
-            run = found.value_or(None)
-            if run is not None and run.result:
-                sub_runs += ended_runs(run, self.run_id, run.agent_id)
-        if "sub_runs" in body:
-            sub_runs += decoded(body["sub_runs"], tuple[SubRun, ...])
+        sub_runs = await self._sub_runs_in(body, record)
         own = {each.run_id: each.metadata for each in sub_runs if each.parent_run_id == self.run_id}
         self.reached |= dict.fromkeys(own)
         if self.account is not None and not is_shared:
@@ -886,6 +686,18 @@ class RunJournal:
         recorded = body.get("spent", {}).items()
         spent = {place: decoded(parts, tuple[RunUsage, ...]) for place, parts in recorded}
         caller.take_in(sub_runs, spent)
+
+    async def _sub_runs_in(self, body: Mapping[str, Any], record: RunRecord) -> list[SubRun]:
+        """Return the sub-runs that the data of a call names or has, as they ended."""
+        sub_runs: list[SubRun] = []
+        for run_id in body.get("runs", ()):
+            found = await attempt(record.find(RunId(run_id)))
+            run = found.value_or(None)
+            if run is not None and run.result:
+                sub_runs += ended_runs(run, self.run_id, run.agent_id)
+        if "sub_runs" in body:
+            sub_runs += decoded(body["sub_runs"], tuple[SubRun, ...])
+        return sub_runs
 
     def derived_id(self, kind: str, seed: str) -> str:
         """Return the next id of a kind in the branch, with the time of the run's start."""
@@ -1008,17 +820,17 @@ class RunJournal:
         stopped: list[RunStopped] = []
 
         async def look(scope: anyio.CancelScope) -> None:
-            pause_s = FIRST_WAIT_S
             await anyio.lowlevel.checkpoint()
             await self.flush()
             try:
                 if f"{question}{PUBLISHED}" not in self.entries:
                     await self.keep(f"{question}{PUBLISHED}", "service", {})
-                while await self._fetched(f"{question}=") is None:
+                for pause_s in pauses():
+                    if await self._fetched(f"{question}=") is not None:
+                        break
                     if self._order == "lost":
                         raise self._lost()
                     await anyio.sleep(pause_s)
-                    pause_s = min(pause_s * 1.5, LONGEST_WAIT_S)
             except RunStopped as error:
                 stopped.append(error)
             scope.cancel()
@@ -1140,6 +952,11 @@ class RunBranch(Branch):
             journal.count_service(key, body)
             await journal.take_in(body, is_shared=journal.entries.is_shared(entry))
             return outcome_in(body, "value", kind, ServiceErrors)
+        return await self._recording(key, kind, call)
+
+    async def _recording(self, key: str, kind: Any, call: Callable[[], Awaitable[Any]]) -> Any:
+        """Make the call of a service, and record its outcome with what it used."""
+        journal = self.journal
         await journal.settle()
         used: list[RunUsage] = []
         branch = self.fork(key)
