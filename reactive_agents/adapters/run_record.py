@@ -18,21 +18,20 @@ from __future__ import annotations
 import json
 import logging
 import os
-import re
 import time
-from base64 import b64decode, b64encode, urlsafe_b64decode
 from collections import deque
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import datetime
 from functools import partial
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple, cast
 
 import anyio
 from attrs import Factory, define, evolve, field
 from returns.result import Failure, Result, Success
 
 from reactive_agents.adapters import sql, sqlite
+from reactive_agents.adapters.encryption import KEY_VARIABLE as KEY_VARIABLE
+from reactive_agents.adapters.encryption import RecordKey, Seal
 from reactive_agents.adapters.leases import (
     BEAT_S,
     LEASE_S,
@@ -201,105 +200,6 @@ The tables of a run log belong to a separate store in the same file.
 _log = logging.getLogger("reactive_agents")
 
 
-_Keys: TypeAlias = bytes | str | Sequence[bytes | str]
-RecordKey: TypeAlias = _Keys | Callable[[], _Keys]
-"""Keys of 32 bytes or their URL-safe base64, or a function that returns them.
-
-The first key encrypts, and each of them decrypts. A text may hold several keys, separated by commas.
-"""
-
-KEY_VARIABLE = "REACTIVE_AGENTS_RUNS_KEY"
-"""The environment variable of the keys in base64."""
-
-_SEALED = "sealed:"
-_SEALED_TEXT = re.compile(r"sealed:[A-Za-z0-9+/]{38,}=*")
-"""A nonce and a tag at least, so that a plain text that begins with the same word is none."""
-
-
-class Seal:
-    """The encryption of a record: AES-256-GCM with a key, none without one.
-
-    What was stored without a key stays readable, and so does what an earlier one of several keys encrypted.
-
-    Attributes:
-        has_key: whether texts are encrypted.
-    """
-
-    def __init__(self, key: RecordKey | None) -> None:
-        self._key = key
-        self.has_key = key is not None
-        self._ciphers: tuple[Any, ...] = ()
-
-    def close(self, text: str) -> str:
-        """Return the encrypted text.
-
-        Raises:
-            ValueError: a key does not have 32 bytes, or the extra ``durable`` is not installed.
-        """
-        if self._key is None or not text:
-            return text
-        nonce = os.urandom(12)
-        sealed = nonce + self._ready()[0].encrypt(nonce, text.encode(errors="surrogatepass"), None)
-        return _SEALED + b64encode(sealed).decode()
-
-    def open(self, text: str) -> str:
-        """Decrypt a text.
-
-        Raises:
-            ValueError: there is no key, or none is the right one.
-        """
-        if not text.startswith(_SEALED) or not _SEALED_TEXT.fullmatch(text):
-            return text
-        if self._key is None:
-            raise ValueError(f"it is encrypted, and there is no key: see {KEY_VARIABLE}")
-        sealed = b64decode(text.removeprefix(_SEALED))
-        ciphers = self._ready()
-        from cryptography.exceptions import InvalidTag
-
-        for cipher in ciphers:
-            with suppress(InvalidTag):
-                opened: bytes = cipher.decrypt(sealed[:12], sealed[12:], None)
-                return opened.decode(errors="surrogatepass")
-        raise ValueError("it is encrypted with another key; to change keys, give the new and the old one")
-
-    def check(self) -> None:
-        """Raise ``ValueError`` if the keys cannot be used."""
-        if self._key is not None:
-            self._ready()
-
-    def entries(self, entries: Iterable[RunEntry]) -> tuple[RunEntry, ...]:
-        """Return entries with encrypted bodies."""
-        if self._key is None:
-            return tuple(entries)
-        return tuple(evolve(each, body=self.close(each.body)) for each in entries)
-
-    def _ready(self) -> tuple[Any, ...]:
-        if not self._ciphers:
-            try:
-                from cryptography.hazmat.primitives.ciphers.aead import AESGCM
-            except ImportError as error:
-                raise ValueError(f"encryption needs the extra 'durable' ({error})") from None
-            try:
-                keys = self._key() if callable(self._key) else self._key
-            except Exception as error:
-                raise ValueError(f"the function of its key raised {type(error).__name__}") from error
-            if isinstance(keys, str):
-                keys = keys.split(",")
-            several = keys if isinstance(keys, list | tuple) and keys else (keys,)
-            self._ciphers = tuple(AESGCM(_bytes_of(each)) for each in several)
-        return self._ciphers
-
-
-def _bytes_of(key: object) -> bytes:
-    if isinstance(key, str):
-        text = key.strip()
-        with suppress(ValueError):  # it is no base64
-            key = urlsafe_b64decode(text + "=" * (-len(text) % 4))
-    if not isinstance(key, bytes) or len(key) != 32:
-        raise ValueError("its key does not have 32 bytes")
-    return key
-
-
 @define(eq=False)
 class _HeldRun:
     """A run that this process holds, and the one writer of its entries.
@@ -391,17 +291,7 @@ class _HeldRun:
             if not batch and not again and not (checks and settled == _LATER):
                 return settled
             self.waiting, self.is_durable = [], False
-            since = time.monotonic()
-            while True:
-                entries = (*self.recent_entries, *batch) if again else batch
-                appended = await self.append(entries, durable=durable, again=again)
-                if self._server is None or not isinstance(appended, Failure):
-                    break
-                if again and time.monotonic() > min(since, self._server.away_since) + LEASE_S / 2:
-                    break
-                await anyio.sleep(BEAT_S)  # the server is being restarted; the run stays that of this process
-                durable = again = True
-            written = _lease(self.run_id, appended)
+            written, durable = await self._written(batch, durable=durable, again=again)
             if isinstance(written, Success):
                 if self._server is not None:
                     self._keep(batch, losses, durable=durable)
@@ -412,6 +302,25 @@ class _HeldRun:
                 self.waiting[:0] = batch
                 self.is_unsure = True
             self.writing.release()
+
+    async def _written(
+        self, batch: Sequence[RunEntry], *, durable: bool, again: bool
+    ) -> tuple[Result[RunOrder | None, RecordErrors], bool]:
+        """Append entries, also while a server is being restarted.
+
+        Returns the order to the run, and whether all recent entries are on disk.
+        """
+        since = time.monotonic()
+        while True:
+            entries = (*self.recent_entries, *batch) if again else batch
+            appended = await self.append(entries, durable=durable, again=again)
+            if self._server is None or not isinstance(appended, Failure):
+                break
+            if again and time.monotonic() > min(since, self._server.away_since) + LEASE_S / 2:
+                break
+            await anyio.sleep(BEAT_S)  # the run stays that of this process
+            durable = again = True
+        return _lease(self.run_id, appended), durable
 
     async def append(
         self, entries: Sequence[RunEntry], *, durable: bool, again: bool = False
@@ -710,16 +619,13 @@ class SqliteRunRecord:
 
         def work(file: sql.Transaction) -> bool:
             row = file.execute(
-                "SELECT id, coalesce((SELECT max(number) FROM run_entries WHERE run = runs.id),"
-                " origin_entries) FROM runs WHERE run_id = ? AND status IN ('open', 'queued')",
-                (run_id,),
+                f"SELECT id, {_LATEST} FROM runs WHERE run_id = ? AND status IN ('open', 'queued')", (run_id,)
             ).fetchone()
             if row is None:
                 return False
+            run, latest = row
             added = file.execute(
-                "INSERT INTO run_entries (run, number, key, kind, at_us, body) VALUES (?, ? + 1, ?, ?, ?, ?)"
-                " ON CONFLICT DO NOTHING",
-                (*row, *_values(sealed)),
+                f"{_INSERT_ENTRY} ON CONFLICT DO NOTHING", (run, latest + 1, *_values(sealed))
             )
             return added.rowcount > 0
 
@@ -824,17 +730,17 @@ class SqliteRunRecord:
     async def interrupted(self, agent_id: AgentId) -> Result[tuple[RunId, ...], RecordErrors]:
         """Return the runs of an agent that have begun and that no process holds."""
 
-        def work(file: sql.Transaction) -> tuple[RunId, ...]:
+        def work(file: sql.Transaction) -> tuple[list[_Candidate], list[_Candidate]]:
             now = self._now()
             chosen = "agent = ? AND parent IS NULL AND status = 'open' AND attempt > 0 AND wanted <> 'pause'"
             rows = _candidates(file, f"{chosen} ORDER BY id", agent_id)
             free = [row for row in rows if not _is_held(row, now)]
-            left[:] = [row for row in free if _has_to_wait(row, now)]
+            left = [row for row in free if _has_to_wait(row, now)]
             going_on = [row for row in free if not _has_to_wait(row, now)]
-            return tuple(row.run_id for row in (*_owing(file, agent_id, now), *going_on))
+            return [*_owing(file, agent_id, now), *going_on], left
 
-        left: list[_Candidate] = []
         found = await self._file.read("interrupted", work)
+        _, left = found.value_or(((), ()))
         for row in left:
             _log.warning(
                 "The run %s is left interrupted for now: its process has ended, after %d attempts. resume"
@@ -842,7 +748,7 @@ class SqliteRunRecord:
                 row.run_id,
                 row.attempt,
             )
-        return found
+        return found.map(lambda rows: tuple(row.run_id for row in rows[0]))
 
     @effect
     async def dequeue(
@@ -990,44 +896,26 @@ class SqliteRunRecord:
         )
         if not values:
             return Success(0)
+        chosen = f"SELECT id FROM runs WHERE {where} AND id > ? ORDER BY id LIMIT ?"
 
-        last, some, frees_origins = 0, list[int](), False
-
-        def choose(file: sql.Transaction) -> list[int]:
-            chosen = f"SELECT id FROM runs WHERE {where} AND id > ? ORDER BY id LIMIT ?"
+        def choose(file: sql.Transaction, last: int) -> list[int]:
             return [each for (each,) in file.execute(chosen, (*values, last, _DELETED_AT_ONCE))]
 
-        def work(file: sql.Transaction) -> int:
-            nonlocal frees_origins
-            chosen = "SELECT run_id, origin FROM runs"  # as they are now
-            rows = file.execute(f"{chosen} WHERE {where} AND id IN ({sql.marks(some)})", (*values, *some))
-            doomed = list[str]()
-            for name, origin in rows:
-                doomed.append(name)
-                frees_origins |= origin is not None
-            count = len(doomed)
-            while doomed:
-                group, doomed = doomed[:_DELETED_AT_ONCE], doomed[_DELETED_AT_ONCE:]
-                marks = sql.marks(group)
-                below = file.execute(f"SELECT run_id FROM runs WHERE parent IN ({marks})", group)
-                doomed += [child for (child,) in below]
-                file.execute(f"DELETE FROM runs WHERE run_id IN ({marks})", group)
-            return count
-
-        def schedules(file: sql.Transaction) -> int:
-            every = _schedules(file, agent_id=None, until=sql.ALL_ROWS, seal=self._seal)
-            named = [(each.agent_id, each.name) for each in every if each.task.user == user]
-            file.executemany("DELETE FROM run_schedules WHERE agent = ? AND name = ?", named)
-            return len(named)
-
-        done = Success(0) if user is None else await self._file.write("delete", schedules)
-        deleted, goes_on = done.value_or(0), True
+        done: Result[object, RecordErrors] = Success(None)
+        deleted, last, frees_origins, goes_on = 0, 0, False, True
+        if user is not None:
+            forget = partial(_delete_schedules, user=user, seal=self._seal)
+            done = schedules = await self._file.write("delete", forget)
+            deleted = schedules.value_or(0)
         while isinstance(done, Success) and goes_on:
             # all rows may be read to find them, which no writer waits for
-            found = await self._file.read("delete", choose)
+            done = found = await self._file.read("delete", partial(choose, last=last))
             some = found.value_or([])
-            done = found.map(len) if not some else await self._file.write("delete", work)
-            deleted += done.value_or(0)
+            if some:
+                delete = partial(_delete_runs, where=where, values=values, some=some)
+                done = removed = await self._file.write("delete", delete)
+                count, frees = removed.value_or((0, False))
+                deleted, frees_origins = deleted + count, frees_origins or frees
             is_last = len(some) < _DELETED_AT_ONCE
             goes_on = not is_last or frees_origins  # forks of forks: the runs that a deleted one had kept
             last = 0 if is_last else some[-1]
@@ -1117,6 +1005,12 @@ def _wanted_of(owes: Iterable[OwedStore]) -> str:
     """Return the order of an ended run: what it owes."""
     names = ",".join(owes)
     return f"owes:{names}" if names else ""
+
+
+def _owes_of(wanted: str) -> tuple[OwedStore, ...]:
+    """Return what a run owes by its order."""
+    prefix, _, names = wanted.partition(":")
+    return cast(tuple[OwedStore, ...], tuple(names.split(","))) if prefix == "owes" else ()
 
 
 def _owing(
@@ -1280,7 +1174,7 @@ def _run_of(file: sql.Transaction, row: _Row, now: int, seal: Seal) -> RecordedR
     (entries,) = file.execute(
         "SELECT coalesce(max(number), 0) FROM run_entries WHERE run = ?", (row.id,)
     ).fetchone()
-    owes: Any = tuple(row.wanted.removeprefix("owes:").split(",")) if row.wanted.startswith("owes:") else ()
+    owes = _owes_of(row.wanted)
     try:
         return RecordedRun(
             RunId(row.run_id),
@@ -1345,10 +1239,10 @@ def _entry_of(seal: Seal, key: str, kind: Any, at_us: int, body: str, number: in
     raise ValueError(f"the entry {key!r} cannot be read: {problem}")
 
 
-_HELD = (
-    "SELECT id, wanted, coalesce((SELECT max(number) FROM run_entries WHERE run = runs.id), origin_entries)"
-    " FROM runs WHERE holder = ? AND holder <> ''"
-)
+_INSERT_ENTRY = "INSERT INTO run_entries (run, number, key, kind, at_us, body) VALUES (?, ?, ?, ?, ?, ?)"
+_LATEST = "coalesce((SELECT max(number) FROM run_entries WHERE run = runs.id), origin_entries)"
+"""The number of the latest entry of a run; of a fork without its own, that of the last one it shares."""
+_HELD = f"SELECT id, wanted, {_LATEST} FROM runs WHERE holder = ? AND holder <> ''"
 """Finds the held run, the order to it, and the number of its latest entry."""
 _ENTRY_HELD = (
     "SELECT 1 FROM run_entries WHERE run = (SELECT id FROM runs WHERE holder = ?) AND key = ?"
@@ -1381,9 +1275,7 @@ def _append(file: sql.Transaction, holder: str, entries: Iterable[RunEntry]) -> 
 def _insert(file: sql.Transaction, run: int, latest: int, entries: Iterable[RunEntry]) -> None:
     """Add entries to a run after its latest one."""
     rows = [(run, number, *_values(entry)) for number, entry in enumerate(entries, latest + 1)]
-    file.executemany(
-        "INSERT INTO run_entries (run, number, key, kind, at_us, body) VALUES (?, ?, ?, ?, ?, ?)", rows
-    )
+    file.executemany(_INSERT_ENTRY, rows)
 
 
 def _append_again(file: sql.Transaction, holder: str, entries: Iterable[RunEntry]) -> RunOrder | None:
@@ -1434,6 +1326,32 @@ def _end_sub_runs(file: sql.Transaction, run_id: RunId, now: int) -> None:
             callers += [row.run_id] * _cancel(file, row, now)
 
 
+def _delete_runs(
+    file: sql.Transaction, where: str, values: Sequence[object], some: Sequence[int]
+) -> tuple[int, bool]:
+    """Delete some runs that a condition still chooses, with the runs below them.
+
+    Returns their number, and whether one of them was a fork, whose origin may be deleted now.
+    """
+    chosen = f"SELECT run_id, origin FROM runs WHERE {where} AND id IN ({sql.marks(some)})"
+    rows = file.execute(chosen, (*values, *some)).fetchall()
+    doomed = [name for name, _ in rows]
+    while doomed:
+        group, doomed = doomed[:_DELETED_AT_ONCE], doomed[_DELETED_AT_ONCE:]
+        marks = sql.marks(group)
+        below = file.execute(f"SELECT run_id FROM runs WHERE parent IN ({marks})", group)
+        doomed += [child for (child,) in below]
+        file.execute(f"DELETE FROM runs WHERE run_id IN ({marks})", group)
+    return len(rows), any(origin is not None for _, origin in rows)
+
+
+def _delete_schedules(file: sql.Transaction, user: str, seal: Seal) -> int:
+    every = _schedules(file, agent_id=None, until=sql.ALL_ROWS, seal=seal)
+    named = [(each.agent_id, each.name) for each in every if each.task.user == user]
+    file.executemany("DELETE FROM run_schedules WHERE agent = ? AND name = ?", named)
+    return len(named)
+
+
 def _lease(run_id: RunId, written: Result[RunOrder | None, RecordFailed]) -> Result[RunOrder, RecordErrors]:
     if isinstance(written, Success) and written.unwrap() is None:
         return Failure(LeaseLost(run_id))
@@ -1477,11 +1395,7 @@ def _due(
         *of_queue,
     )
     free = [row for row in begun if not _is_held(row, now)]
-    going_on = [row for row in free if row.wanted != "pause" and row.run_id not in without]
-    ended = [row for row in going_on if _may_end_process(row)]
-    tried = sorted((row for row in ended if not _has_to_wait(row, now)), key=lambda row: row.attempt)
-    found = [row for row in going_on if not _may_end_process(row)]
-    found += tried[:1]  # it may end this process as well
+    found = _going_on([row for row in free if row.run_id not in without], now)
     owing = [row for row in _owing(file, of_queue[0], now) if row.run_id not in without]
     found += owing[: max(1, at_most // 2)]  # the others begin beside them
     reserved = _candidates(file, "agent = ? AND queue = ? AND status = 'queued' AND holder <> ''", *of_queue)
@@ -1511,18 +1425,30 @@ def _due(
             now,
             room + len(without),
         )
-        new = sorted((*given_up, *waiting), key=lambda row: (-row.priority, row.id))
+        new = [row for row in (*given_up, *waiting) if row.run_id not in without]
         in_use = {row.session for row in found if row.session is not None}
-        for row in new:
-            if not room:
-                break
-            if row.run_id in without or row.session in in_use:
-                continue
-            found.append(row)
-            room -= 1
-            if row.session is not None:
-                in_use.add(row.session)
+        found += _one_of_each_session(new, in_use)[:room]
     return found
+
+
+def _going_on(free: Iterable[_Candidate], now: int) -> list[_Candidate]:
+    """Return the runs that continue, of those that have begun and that no process holds."""
+    going_on = [row for row in free if row.wanted != "pause"]
+    ended = [row for row in going_on if _may_end_process(row)]
+    tried = sorted((row for row in ended if not _has_to_wait(row, now)), key=lambda row: row.attempt)
+    # of these only one: it may end this process as well
+    return [*(row for row in going_on if not _may_end_process(row)), *tried[:1]]
+
+
+def _one_of_each_session(new: Iterable[_Candidate], in_use: set[str]) -> list[_Candidate]:
+    """Return the runs that may begin, in their order: the first of each free session."""
+    taken, free = set(in_use), list[_Candidate]()
+    for row in sorted(new, key=lambda row: (-row.priority, row.id)):
+        if row.session not in taken:
+            free.append(row)
+            if row.session is not None:
+                taken.add(row.session)
+    return free
 
 
 def _schedules(

@@ -410,7 +410,7 @@ def _recorded_in_clear(
     """Yield the agents with a key whose runs this agent, which has none, would record."""
     if config.durability is None or components.record_key is not None:
         return
-    from reactive_agents.adapters.run_record import KEY_VARIABLE  # by durable agents
+    from reactive_agents.adapters.encryption import KEY_VARIABLE  # by durable agents
     from reactive_agents.engine.durability import is_encrypted
 
     if KEY_VARIABLE in os.environ:

@@ -26,9 +26,9 @@ from reactive_agents.ports import LLM, Embedder, EventHandler
 from reactive_agents.reasoning import Strategy
 
 if TYPE_CHECKING:
+    from reactive_agents.adapters.encryption import RecordKey  # by durable agents
     from reactive_agents.adapters.governance import requests
     from reactive_agents.adapters.governance.guardrails.checks import Check
-    from reactive_agents.adapters.run_record import RecordKey  # by durable agents
     from reactive_agents.adapters.telemetry.console import RunConsole
     from reactive_agents.agent.multi_agent import HandoffLike  # by agents that hand over
     from reactive_agents.reasoning import ReasoningController

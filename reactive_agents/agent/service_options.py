@@ -23,9 +23,9 @@ if TYPE_CHECKING:
     from opentelemetry.metrics import MeterProvider
     from opentelemetry.trace import TracerProvider
 
+    from reactive_agents.adapters.encryption import RecordKey
     from reactive_agents.adapters.governance.guardrails.checks import Check, CheckInRun
     from reactive_agents.adapters.governance.requests import ApprovalHandler, QuestionHandler
-    from reactive_agents.adapters.run_record import RecordKey
     from reactive_agents.adapters.telemetry.console import RunConsole
     from reactive_agents.core.memory import AnonymousMemory, MemoryExtraction, MemoryScope, MemoryTier
     from reactive_agents.core.settings import UntrustedArguments

@@ -35,12 +35,12 @@ from reactive_agents.core.redaction import Redactor
 from reactive_agents.ports import Clock, Embedder, Guardrail, IdSource
 
 if TYPE_CHECKING:  # each is imported when its service is switched on
+    from reactive_agents.adapters.encryption import RecordKey
     from reactive_agents.adapters.governance.audit_log import SqliteAuditLog
     from reactive_agents.adapters.governance.budget import SqliteBudget
     from reactive_agents.adapters.governance.cost_tracker import SqliteCostTracker
     from reactive_agents.adapters.governance.evidence_verifier import EvidenceVerifier
     from reactive_agents.adapters.memory.service import MemoryServices
-    from reactive_agents.adapters.run_record import RecordKey
 
 
 def memory_services(

@@ -52,7 +52,7 @@ from reactive_agents.kernel.context_window.window import profile_for
 from reactive_agents.reasoning import ReasoningService, Strategy, StrategyRegistry
 
 if TYPE_CHECKING:
-    from reactive_agents.adapters.run_record import RecordKey
+    from reactive_agents.adapters.encryption import RecordKey
     from reactive_agents.adapters.sqlite import DatabasePath
     from reactive_agents.adapters.telemetry.run_log import SqliteRunLog
     from reactive_agents.adapters.tools.mcp import McpServer
@@ -355,7 +355,8 @@ def open_run_record(
 
     Without a key, the key in the environment encrypts it, if there is one.
     """
-    from reactive_agents.adapters.run_record import KEY_VARIABLE, SqliteRunRecord  # by durable agents
+    from reactive_agents.adapters.encryption import KEY_VARIABLE  # by durable agents
+    from reactive_agents.adapters.run_record import SqliteRunRecord
 
     key = os.environ.get(KEY_VARIABLE) if key is None else key
     return lifetimes.keep(SqliteRunRecord(path, clock=clock, key=key))

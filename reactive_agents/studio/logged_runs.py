@@ -17,7 +17,8 @@ import anyio.to_thread
 from attrs import define, evolve, field
 from returns.result import Failure, Success
 
-from reactive_agents.adapters.run_record import RecordKey, states_in
+from reactive_agents.adapters.encryption import RecordKey
+from reactive_agents.adapters.run_record import states_in
 from reactive_agents.adapters.sql import is_made, shown_place
 from reactive_agents.adapters.telemetry.run_log import RUN_LOG, SqliteRunLog
 from reactive_agents.core.codec import decode, encode

@@ -29,8 +29,8 @@ from attrs import define, evolve, field
 from returns.result import Failure, Result, Success
 
 from reactive_agents.adapters import sql, sqlite
+from reactive_agents.adapters.encryption import KEY_VARIABLE, RecordKey, Seal
 from reactive_agents.adapters.postgres import table_of
-from reactive_agents.adapters.run_record import KEY_VARIABLE, RecordKey, Seal
 from reactive_agents.adapters.system import call_before_end, not_before_end
 from reactive_agents.core import VERSION, events
 from reactive_agents.core.codec import decode, encode
