@@ -113,7 +113,9 @@ def resolve_agent(config: AgentConfig, components: AgentComponents) -> Result[Re
         for guardrail in _guardrail(config.guardrails, components)
         for _ in _first(_wrong_components(config, components, tools))
         for _ in _first(_recorded_in_clear(config, components, tools, handoffs))
-        for shape in _shape(components.output_type)
+        for shape in (
+            Success(None) if components.output_type is None else output_shape(components.output_type)
+        )
         for _ in _check_answers(handoffs, shape)
     )
 
@@ -262,13 +264,7 @@ def _model(config: AgentConfig, components: AgentComponents) -> Result[ModelConf
     if wrong is not None:
         return Failure(wrong)
     if components.llm is not None:
-        if chosen.rate_limit is not None:
-            expected = "a model by name, since a model object limits its own requests"
-            return Failure(InvalidConfig("model.rate_limit", "a limit for a model object", expected))
-        if chosen.prices:
-            expected = "a model by name, since a model object tells its own prices"
-            return Failure(InvalidConfig("model.prices", "prices for a model object", expected))
-        return Success(chosen)
+        return _first(_wrong_for_object(chosen)).map(lambda _: chosen)
     if not chosen.provider:  # the model's name may be that of a provider alone
         chosen = name_model(evolve(chosen, model=""), chosen.model, chosen.api_key, chosen.base_url)
     model = chosen.model or default_model(chosen.provider) or ""
@@ -276,14 +272,28 @@ def _model(config: AgentConfig, components: AgentComponents) -> Result[ModelConf
         if not components.needs_model and not chosen.provider:
             return Success(evolve(chosen, model=NO_MODEL))
         return Failure(InvalidConfig("model", repr(model or chosen.provider or "none"), MODEL_EXPECTED))
-    wrong = _wrong_address("model.base_url", chosen.base_url)
+    return _first(_wrong_servers(chosen)).map(lambda _: evolve(chosen, model=model))
+
+
+def _wrong_for_object(chosen: ModelConfig) -> Iterator[InvalidConfig]:
+    """Yield the options that a model object has itself."""
+    if chosen.rate_limit is not None:
+        expected = "a model by name, since a model object limits its own requests"
+        yield InvalidConfig("model.rate_limit", "a limit for a model object", expected)
+    if chosen.prices:
+        expected = "a model by name, since a model object tells its own prices"
+        yield InvalidConfig("model.prices", "prices for a model object", expected)
+
+
+def _wrong_servers(chosen: ModelConfig) -> Iterator[InvalidConfig | None]:
+    """Yield what is wrong with the addresses of a model and its fallbacks."""
+    yield _wrong_address("model.base_url", chosen.base_url)
     for index, fallback in enumerate(chosen.fallbacks):
         name = fallback if isinstance(fallback, str) else fallback.model
         if not name.strip():
-            wrong = wrong or InvalidConfig("model.fallbacks", repr(name), MODEL_EXPECTED)
+            yield InvalidConfig("model.fallbacks", repr(name), MODEL_EXPECTED)
         if not isinstance(fallback, str):
-            wrong = wrong or _wrong_address(f"model.fallbacks[{index}].base_url", fallback.base_url)
-    return Success(evolve(chosen, model=model)) if wrong is None else Failure(wrong)
+            yield _wrong_address(f"model.fallbacks[{index}].base_url", fallback.base_url)
 
 
 def _wrong_address(option: str, address: str | None) -> InvalidConfig | None:
@@ -440,10 +450,6 @@ def _guardrail(
     return build_guardrail(config, components.checks)
 
 
-def _shape(output_type: Any) -> Result[Shape[Any] | None, InvalidConfig]:
-    return Success(None) if output_type is None else output_shape(output_type)
-
-
 def _tool_settings(
     config: AgentConfig, components: AgentComponents, handoffs: tuple[Handoff, ...]
 ) -> Result[ToolSettings, InvalidConfig]:
@@ -468,10 +474,7 @@ def _tool_settings(
         wrong = wrong_tool_deps(tool, components.deps)
         if wrong is not None:
             return Failure(wrong)
-    workspace: Path | None = None
-    with suppress(RuntimeError, OSError, ValueError):  # an unknown home, or a name that no file system takes
-        place = Path.cwd() if config.workspace is None else Path(config.workspace).expanduser().resolve()
-        workspace = place if config.workspace is None or (config.workspace and place.is_dir()) else None
+    workspace = _workspace(config.workspace)
     if workspace is None:
         return Failure(InvalidConfig("workspace", repr(config.workspace), "an existing directory"))
     has_tools = bool(tools or components.toolsets)
@@ -487,6 +490,16 @@ def _tool_settings(
             components.tool_wrappers,
         )
     )
+
+
+def _workspace(given: str | None) -> Path | None:
+    """Return the directory of file tools; ``None`` for one that does not exist."""
+    if given is not None and not given:
+        return None
+    with suppress(RuntimeError, OSError, ValueError):  # an unknown home, or a name that no file system takes
+        place = Path.cwd() if given is None else Path(given).expanduser().resolve()
+        return place if given is None or place.is_dir() else None
+    return None
 
 
 # --- files that tools do not write -----------------------------------------------------------------------

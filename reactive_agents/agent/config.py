@@ -237,33 +237,40 @@ def read_mcp_servers(path: str | Path) -> Result[tuple[mcp.McpServer, ...], Conf
         problems.append(FieldProblem("$.mcpServers", problem))
         listed = {}
     for name, given in listed.items():
-        place = f"$.mcpServers.{name}"
-        if not isinstance(given, dict):
-            problems.append(FieldProblem(place, f"got {abbreviated(given)}, expected an object"))
-            continue
-        wrong: list[FieldProblem] = []
-        fields = {key: _expanded(item, f"{place}.{key}", wrong) for key, item in given.items()}
-        kind, disabled = fields.pop("type", None), fields.pop("disabled", False)
-        if kind is not None and _TRANSPORTS.get(str(kind)) not in fields:
-            expected = f"one of {', '.join(_TRANSPORTS)}, with a command or a url"
-            wrong.append(FieldProblem(f"{place}.type", f"got {abbreviated(kind)}, expected {expected}"))
-        if not isinstance(disabled, bool):
-            wrong.append(
-                FieldProblem(f"{place}.disabled", f"got {abbreviated(disabled)}, expected a boolean")
-            )
-        elif disabled:
-            continue
-        if "listed_in" in fields:
-            wrong.append(FieldProblem(f"{place}.listed_in", "unknown field"))
-        server = decode({"listed_in": os.path.abspath(path), "name": name, **fields}, mcp.McpServer)
-        if not wrong and isinstance(server, Failure):
-            wrong = [evolve(each, path=place + each.path[1:]) for each in server.failure().problems]
-        elif not wrong:
-            found.append(server.unwrap())
-        problems += wrong
+        server = _read_server(name, given, path)
+        if isinstance(server, Failure):
+            problems += server.failure()
+        else:
+            found += server.unwrap()
     if problems:
         return Failure(DecodeError("list of MCP servers", tuple(problems), Path(path).name))
     return Success(tuple(found))
+
+
+def _read_server(
+    name: str, given: Json, path: str | Path
+) -> Result[tuple[mcp.McpServer, ...], list[FieldProblem]]:
+    """Return the server that a file lists, none for one that is disabled."""
+    place, wrong = f"$.mcpServers.{name}", list[FieldProblem]()
+    if not isinstance(given, dict):
+        return Failure([FieldProblem(place, f"got {abbreviated(given)}, expected an object")])
+    fields = {key: _expanded(item, f"{place}.{key}", wrong) for key, item in given.items()}
+    kind, disabled = fields.pop("type", None), fields.pop("disabled", False)
+    if kind is not None and _TRANSPORTS.get(str(kind)) not in fields:
+        expected = f"one of {', '.join(_TRANSPORTS)}, with a command or a url"
+        wrong.append(FieldProblem(f"{place}.type", f"got {abbreviated(kind)}, expected {expected}"))
+    if not isinstance(disabled, bool):
+        wrong.append(FieldProblem(f"{place}.disabled", f"got {abbreviated(disabled)}, expected a boolean"))
+    elif disabled:
+        return Success(())
+    if "listed_in" in fields:
+        wrong.append(FieldProblem(f"{place}.listed_in", "unknown field"))
+    if wrong:
+        return Failure(wrong)
+    server = decode({"listed_in": os.path.abspath(path), "name": name, **fields}, mcp.McpServer)
+    return server.map(lambda read: (read,)).alt(
+        lambda error: [evolve(each, path=place + each.path[1:]) for each in error.problems]
+    )
 
 
 def _expanded(value: Json, place: str, problems: list[FieldProblem]) -> Json:

@@ -29,7 +29,7 @@ from reactive_agents.core.codec import decode, encode, from_json
 from reactive_agents.core.errors import AuditBroken, AuditErrors, DecodeError, ServiceFailed
 from reactive_agents.core.governance import START, AuditEntry
 from reactive_agents.core.ids import AgentId, RunId, TaskId
-from reactive_agents.core.json import Json, JsonObject
+from reactive_agents.core.json import JsonObject
 from reactive_agents.core.redaction import Redactor
 from reactive_agents.effects import attempt, effect
 from reactive_agents.ports import Clock
@@ -144,7 +144,7 @@ def verify_chain(
             head, missing = pruned, pruned.sequence
             if known_head is not None and known_head.sequence < missing:
                 return Failure(AuditBroken(known_head.sequence, "it was pruned, and cannot be compared"))
-            if known_head is not None and known_head.sequence == missing and known_head.hash != head.hash:
+            if _is_another(known_head, head):
                 return Failure(AuditBroken(missing, "it is not the entry of the known head"))
         expected = 1 if head is None else head.sequence + 1
         if link.sequence != expected:
@@ -153,7 +153,7 @@ def verify_chain(
         if isinstance(hash_, AuditBroken):
             return Failure(hash_)
         head = AuditHead(expected, hash_)
-        if known_head is not None and known_head.sequence == expected and known_head.hash != hash_:
+        if _is_another(known_head, head):
             return Failure(AuditBroken(expected, "it is not the entry of the known head"))
         # an entry without a signature is covered by that of the head, if there is one
         if (
@@ -167,6 +167,11 @@ def verify_chain(
         return Failure(broken)
     count = 0 if head is None else head.sequence - missing
     return Success(AuditSummary(count, head, check is not None, missing))
+
+
+def _is_another(known: AuditHead | None, head: AuditHead) -> bool:
+    """Return whether a head that was stored elsewhere has another hash for an entry."""
+    return known is not None and known.sequence == head.sequence and known.hash != head.hash
 
 
 def _hash_of(link: Link, sequence: int, previous: str) -> str | AuditBroken:
@@ -533,16 +538,15 @@ class SqliteAuditLog:
     def _body(self, entry: AuditEntry) -> JsonObject:
         fields = cast(JsonObject, encode(entry))
         if self._redactor is not None:
-            fields = {name: _redacted(self._redactor, name, value) for name, value in fields.items()}
+            redact = self._redactor.redact_json
+            fields = {
+                name: value if name in ("at", "status") else redact(value) for name, value in fields.items()
+            }
         return {**fields, "recorded_at": self._clock.now().isoformat()}
 
 
 def _without_time(body: JsonObject) -> JsonObject:
     return {name: value for name, value in body.items() if name != "recorded_at"}
-
-
-def _redacted(redactor: Redactor, name: str, value: Json) -> Json:
-    return value if name in ("at", "status") else redactor.redact_json(value)
 
 
 def _last(connection: sql.Transaction) -> tuple[int, str, bool]:

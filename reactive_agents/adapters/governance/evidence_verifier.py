@@ -225,19 +225,36 @@ def _calculated(claimed: Number, observations: Sequence[Observation]) -> _Found 
     Of two numbers; or the sum or mean of neighbours in the results, or of every second, third … number.
     """
     of_key = {value: seen.key for seen in reversed(observations) for value in seen.combined}
-    values = sorted(of_key)
     half = Decimal(1).scaleb(-claimed.decimals) / 2 if claimed.decimals else Decimal(0)
+    return (
+        _sum_or_difference(claimed, of_key, half)
+        or _ratio(claimed, of_key, half)
+        or _sum_or_mean(claimed, observations, half)
+    )
+
+
+def _sum_or_difference(claimed: Number, of_key: Mapping[Decimal, str], half: Decimal) -> _Found | None:
+    values = sorted(of_key)
     for target in claimed.values:
         for value in values:
             if (other := _within(values, target - value, half)) is not None:
                 return of_key[value], f"{value} + {other} = {target}"
             if (other := _within(values, value - target, half)) is not None:
                 return of_key[value], f"{value} - {other} = {target}"
+    return None
+
+
+def _ratio(claimed: Number, of_key: Mapping[Decimal, str], half: Decimal) -> _Found | None:
+    values = sorted(of_key)
     for target in dict.fromkeys((*claimed.values, *claimed.quantities)):
         share = half * claimed.factor if target in claimed.quantities else half
         for value in values:
             if value > 0 and (other := _within(values, target * value, share * value)) is not None:
                 return of_key[other], f"{other} / {value} = {target}"
+    return None
+
+
+def _sum_or_mean(claimed: Number, observations: Sequence[Observation], half: Decimal) -> _Found | None:
     results = [seen for seen in observations if seen.key != TASK_KEY]
     every = [float(value) for seen in results for value in seen.written]
     if len(every) <= _COMBINED_NUMBERS:
@@ -332,13 +349,9 @@ class EvidenceVerifier:
                 )
             )
         made = [claim for claim in claims_of(answer) if not (claim.kind == "file" and claim.text in wanted)]
-        claims = [await self._evidence(claim, observations) for claim in made]
-        if any(shows_content(seen.text) for seen in observations):
-            checked = [claim for claim in claims if claim.supported or claim.kind == "file"]
-            findings += [_NOT_CHECKED] if len(checked) < len(claims) else []
-            claims = checked
-        findings += [_finding(claim) for claim in claims if not claim.supported]
-        claims = delivered + claims
+        checked, notes = await self._checked(made, observations)
+        findings += notes
+        claims = delivered + checked
         figures = [confidence_of(claims)] if claims else []
         if self.config.judge_model is not None:
             asked = await attempt(ask_for_opinion(llm, self.config.judge_model, answer, observations))
@@ -352,16 +365,31 @@ class EvidenceVerifier:
                 findings += map(_finding, doubted)
         agreement = None
         if self.config.self_consistency:
-            count = self.config.self_consistency
-            samples = await further_answers(llm, model, observations, count)
-            if len(samples) < count:
-                findings.append(f"{count - len(samples)} of {count} further answers failed.")
-            if samples:
-                agreement = agreement_with(answer, samples)
-                figures.append(agreement)
-                if agreement < self.config.threshold:
-                    findings.append(f"Further answers agree with this one by {agreement:.0%} only.")
+            samples = await further_answers(llm, model, observations, self.config.self_consistency)
+            agreement = agreement_with(answer, samples) if samples else None
+            findings += self._findings_of_samples(len(samples), agreement)
+            figures += [] if agreement is None else [agreement]
         return Success(self._report(result, claims, findings, figures, agreement))
+
+    async def _checked(
+        self, made: Sequence[Claim], observations: Sequence[Observation]
+    ) -> tuple[list[ClaimEvidence], list[str]]:
+        """Return the claims that can be checked, and the findings about them."""
+        claims = [await self._evidence(claim, observations) for claim in made]
+        findings: list[str] = []
+        if any(shows_content(seen.text) for seen in observations):
+            checked = [claim for claim in claims if claim.supported or claim.kind == "file"]
+            findings += [_NOT_CHECKED] if len(checked) < len(claims) else []
+            claims = checked
+        return claims, [*findings, *(_finding(claim) for claim in claims if not claim.supported)]
+
+    def _findings_of_samples(self, answers: int, agreement: float | None) -> Iterator[str]:
+        """Yield what is wrong with the further answers, of which there are so many."""
+        count = self.config.self_consistency
+        if answers < count:
+            yield f"{count - answers} of {count} further answers failed."
+        if agreement is not None and agreement < self.config.threshold:
+            yield f"Further answers agree with this one by {agreement:.0%} only."
 
     def _report(
         self,

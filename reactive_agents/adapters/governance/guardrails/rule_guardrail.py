@@ -69,22 +69,7 @@ class RuleGuardrail:
         quick = () if len(text) > _CHECKED_HERE else [each for each in by_stage if not isinstance(each, own)]
         for check in (*self.checks, *by_stage):
             try:
-                function = check.function if isinstance(check, FunctionCheck) else check
-                findings: Any
-                if isinstance(check, ModelJudge):
-                    findings = check(text, llm)
-                elif (
-                    check in quick
-                    or isinstance(check, ClassifierCheck)
-                    or inspect.iscoroutinefunction(function)
-                ):
-                    findings = check(text)
-                else:
-                    findings = await call_function(_listed, check, text)
-                if inspect.isawaitable(findings):
-                    findings = await findings
-                if isinstance(findings, str) or not isinstance(findings, Iterable):
-                    raise _not_findings(findings)
+                findings = await _checked(check, text, llm, is_quick=check in quick)
                 found += (_within(_known(each), text) for each in findings)
             except Exception as error:  # noqa: BLE001 - a check may be arbitrary user code
                 name = getattr(check, "__name__", type(check).__name__)
@@ -94,6 +79,23 @@ class RuleGuardrail:
                 message = f"The check {name} failed ({problem}), so the text counts as unchecked."
                 return Failure(ServiceFailed(message, "guardrail", "check"))
         return Success(report(text, found))
+
+
+async def _checked(check: Check, text: str, llm: LLM | None, *, is_quick: bool) -> Iterable[Any]:
+    """Return what a check finds; a plain function that may be slow is called in a thread."""
+    function = check.function if isinstance(check, FunctionCheck) else check
+    findings: Any
+    if isinstance(check, ModelJudge):
+        findings = check(text, llm)
+    elif is_quick or isinstance(check, ClassifierCheck) or inspect.iscoroutinefunction(function):
+        findings = check(text)
+    else:
+        findings = await call_function(_listed, check, text)
+    if inspect.isawaitable(findings):
+        findings = await findings
+    if isinstance(findings, str) or not isinstance(findings, Iterable):
+        raise _not_findings(findings)
+    return findings
 
 
 def _listed(check: Check, text: str) -> object:
