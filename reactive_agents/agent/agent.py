@@ -674,6 +674,20 @@ class ReactiveAgent(Generic[R, D]):
         """
         if user is None or wrong_name("user", user) is not None:
             raise AgentError(errors.InvalidConfig("user", abbreviated(user), "the user of runs"))
+        deleted, failed = dict[str, int](), list[str]()
+        for store, delete in self._deletions(user).items():
+            try:
+                deleted[store] = await delete()
+            except Exception as error:  # noqa: BLE001 - whatever a custom store raises: the others are tried
+                failed.append(f"{store} ({error})")
+        if failed:
+            told = f"The user is not forgotten in: {', '.join(failed)}."
+            told += f" Forgotten in: {', '.join(deleted) or 'no store'}. Call forget again for the rest."
+            raise AgentError(errors.ServiceFailed(told, "forget", "forget"))
+        return sum(count for store, count in deleted.items() if store != "cost")  # whose usage stays
+
+    def _deletions(self, user: str) -> Mapping[str, Callable[[], Awaitable[int]]]:
+        """Return what deletes the data of a user, by the stores that the agent has."""
         from reactive_agents.core.memory import ForgetUser
 
         record = self.container.memory.record().value_or(None)
@@ -690,17 +704,7 @@ class ReactiveAgent(Generic[R, D]):
             deletions["cost"] = lambda: value_of(costs.forget(user))
         if self.container.memory.memory().value_or(None) is not None:
             deletions["memory"] = lambda: self._ask_memory("forget", int, ForgetUser(user))
-        deleted, failed = dict[str, int](), list[str]()
-        for store, delete in deletions.items():
-            try:
-                deleted[store] = await delete()
-            except Exception as error:  # noqa: BLE001 - whatever a custom store raises: the others are tried
-                failed.append(f"{store} ({error})")
-        if failed:
-            told = f"The user is not forgotten in: {', '.join(failed)}."
-            told += f" Forgotten in: {', '.join(deleted) or 'no store'}. Call forget again for the rest."
-            raise AgentError(errors.ServiceFailed(told, "forget", "forget"))
-        return sum(count for store, count in deleted.items() if store != "cost")  # whose usage stays
+        return deletions
 
     async def prune_cost(self, older_than: timedelta) -> int:
         """Delete the usage of runs that ended longer ago; return how many there were."""

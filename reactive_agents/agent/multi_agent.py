@@ -108,20 +108,8 @@ def agent_tool(
             else:
                 result = await agent.run(task, deps=ctx.deps)
         except AgentError as error:
-            doubt, cause = doubt_in(error.steps), root_cause(error.error).message
-            told = "\n".join(filter(None, (f"{cause} {doubt}".rstrip(), done_in(error.steps))))
-            failed = Failure(ToolFailed(chosen, told, type(error.error).__name__))
-            return ToolReport(failed, _usage(error.metadata), is_in_doubt=bool(doubt))
-        answer, usage, doubt = _answer(result), _usage(result.metadata), doubt_in(result.steps)
-        if doubt:  # the caller does not know either whether it took effect
-            told = answer if doubt in answer else f"{doubt}\n\n{answer}"
-            return ToolReport(Failure(ToolFailed(chosen, told)), usage, is_in_doubt=True)
-        if declined_in(result.steps):  # the caller has not got what it asked for either
-            return ToolReport(Failure(ToolNotApproved(chosen, answer)), usage)
-        undone = result.status == "abstained" or result.metadata.terminated_by in _UNDONE
-        if undone or (return_direct and not result.success):  # no answer may rest on its having done it
-            return ToolReport(Failure(ToolFailed(chosen, answer)), usage)
-        return ToolReport(answer, usage)
+            return _report_of_failure(chosen, error)
+        return _report(chosen, result, return_direct=return_direct)
 
     if not agent.has_deps:  # the builder of the caller compares it with its own
         ask.__annotations__["ctx"] = cast(Any, RunContext)[agent.deps_type]
@@ -137,6 +125,28 @@ def agent_tool(
         resumable=True,
     )(ask)
     return evolve(made, agent=agent)
+
+
+def _report_of_failure(tool_name: str, error: AgentError) -> ToolReport:
+    """Return the failed call of an agent whose run failed."""
+    doubt, cause = doubt_in(error.steps), root_cause(error.error).message
+    told = "\n".join(filter(None, (f"{cause} {doubt}".rstrip(), done_in(error.steps))))
+    failed = Failure(ToolFailed(tool_name, told, type(error.error).__name__))
+    return ToolReport(failed, _usage(error.metadata), is_in_doubt=bool(doubt))
+
+
+def _report(tool_name: str, result: TaskResult[Any], *, return_direct: bool) -> ToolReport:
+    """Return the call of an agent with its answer, failed if it has not done its task."""
+    answer, usage, doubt = _answer(result), _usage(result.metadata), doubt_in(result.steps)
+    if doubt:  # the caller does not know either whether it took effect
+        told = answer if doubt in answer else f"{doubt}\n\n{answer}"
+        return ToolReport(Failure(ToolFailed(tool_name, told)), usage, is_in_doubt=True)
+    if declined_in(result.steps):  # the caller has not got what it asked for either
+        return ToolReport(Failure(ToolNotApproved(tool_name, answer)), usage)
+    undone = result.status == "abstained" or result.metadata.terminated_by in _UNDONE
+    if undone or (return_direct and not result.success):  # no answer may rest on its having done it
+        return ToolReport(Failure(ToolFailed(tool_name, answer)), usage)
+    return ToolReport(answer, usage)
 
 
 _UNDONE = ("failed_call", "not_done")

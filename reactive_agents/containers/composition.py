@@ -103,14 +103,15 @@ class Layer(containers.DynamicContainer):
             if is_known and (name not in known or known[name] is not value):
                 where = f"{type(self).__name__}.{name}"
                 raise AttributeError(f"{where} cannot be replaced: override it, or use extra_layers.")
-        if not isinstance(value, Provider) or isinstance(value, providers.Self):
-            known[name] = value
-        elif isinstance(value, _PLAIN) or type(value) is providers.Container:
-            self.made[name] = known[name] = value  # as the library adds it, at half the time
-            if type(value) is providers.Container:
-                value.assign_parent(self)
-        else:
+        if isinstance(value, _PLAIN):
+            known["providers"][name] = known[name] = value  # as the library adds it, at half the time
+        elif type(value) is providers.Container:
+            known["providers"][name] = known[name] = value
+            value.assign_parent(self)
+        elif isinstance(value, Provider) and not isinstance(value, providers.Self):
             _add_provider(self, name, value)
+        else:
+            known[name] = value
 
     def reset_singletons(self) -> Any:
         """Forget every service, as a context manager at its end as well."""

@@ -387,12 +387,7 @@ class _DurableRun:
                 stopped.error = evolve(stopped.error, run_id=run_id)
             if self.parent is not None:
                 raise
-            error: errors.RuntimeErrors = stopped.error
-            if stopped.is_lost and await journal.is_deleted():
-                error = journal.deleted_error
-            elif isinstance(error, errors.RunInterrupted) and error.run_id != run_id:  # its caller goes on
-                reason = f"its sub-run {error.run_id!r} cannot go on: {error.reason}"
-                error = evolve(error, run_id=run_id, reason=reason)
+            error = await self._error_of(stopped, journal)
             if journal.fail is None:
                 return refused_run(engine, task, run_id, error)
             return Failure(journal.fail(error))
@@ -404,6 +399,16 @@ class _DurableRun:
             BRANCH.reset(token)
             if not ended:
                 await to_the_end(partial(_release, record, run_id, journal.holder))
+
+    async def _error_of(self, stopped: RunStopped, journal: RunJournal) -> errors.RuntimeErrors:
+        """Return the error of a run that cannot go on in this process."""
+        error = stopped.error
+        if stopped.is_lost and await journal.is_deleted():
+            return journal.deleted_error
+        if isinstance(error, errors.RunInterrupted) and error.run_id != self.run_id:  # its caller goes on
+            reason = f"its sub-run {error.run_id!r} cannot go on: {error.reason}"
+            return evolve(error, run_id=self.run_id, reason=reason)
+        return error
 
 
 async def _record_of_sub_run(

@@ -164,16 +164,23 @@ def _compared(
         return f"It fails, unlike the recorded run: {outcome.failure().error.message}", 0
     if len(before) != len(now):
         return f"The result has {len(now)} steps, and the recorded one {len(before)}.", 0
+    return _difference_of_ends(known, outcome), 0
+
+
+def _difference_of_ends(
+    known: Result[TaskResult, TaskFailed], outcome: Result[TaskResult, TaskFailed]
+) -> str:
+    """Return how a result or failure differs from the recorded one; empty where equal."""
     if isinstance(known, Success) and isinstance(outcome, Success):
-        one_result, other_result = known.unwrap(), outcome.unwrap()
+        one, other = known.unwrap(), outcome.unwrap()
         for name in ("output", "status", "reason", "tool_results", "completed_at"):
-            if getattr(one_result, name) != getattr(other_result, name):
-                return f"The {name} of the result differs: {getattr(other_result, name)!r:.200}", 0
-        return "", 0
+            if getattr(one, name) != getattr(other, name):
+                return f"The {name} of the result differs: {getattr(other, name)!r:.200}"
+        return ""
     if isinstance(known, Failure) and isinstance(outcome, Failure):
         same = known.failure().error == outcome.failure().error
-        return ("" if same else f"It fails otherwise: {outcome.failure().error.message}"), 0
-    return "It ends otherwise than the recorded run.", 0
+        return "" if same else f"It fails otherwise: {outcome.failure().error.message}"
+    return "It ends otherwise than the recorded run."
 
 
 def _number_of(step: ReasoningStep, entries: Sequence[RunEntry]) -> int:

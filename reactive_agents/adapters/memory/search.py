@@ -1,8 +1,7 @@
 """Full-text queries, fingerprints of equal memories, and search in Postgres.
 
 Postgres stores words as arrays in the normal form of SQLite's index, so that both find the same. They are
-ranked by BM25, computed here from counts of the server, with the constants of FTS5. pgvector compares vectors
-exactly: a user has thousands of memories, and an approximate index over all users would miss some of them.
+ranked by BM25, computed here from counts of the server, with the constants of FTS5.
 """
 
 from __future__ import annotations
@@ -178,35 +177,6 @@ def postgres_counted(
     return [(count, forms[form]) for form, count in rows if count]
 
 
-def postgres_put_vector(
-    connection: Transaction, entry_id: str, space: int | None, vector: Sequence[float]
-) -> None:
-    """Store the vector of an entry, replacing an earlier one."""
-    connection.execute(
-        "INSERT INTO memory_vectors (seq, space, vector) SELECT seq, ?, CAST(? AS vector) FROM memories"
-        " WHERE id = ? ON CONFLICT (seq) DO UPDATE SET space = excluded.space, vector = excluded.vector",
-        (space, _vector_text(vector), entry_id),
-    )
-
-
-def postgres_by_vector(
-    connection: Transaction, among: Condition, space: int | None, vector: Sequence[float], *, limit: int
-) -> dict[int, float]:
-    """Return row numbers of entries with their cosines, nearest first."""
-    condition, values = among
-    rows = connection.execute(
-        "SELECT seq, 1 - distance FROM (SELECT seq, vector <=> CAST(? AS vector) AS distance"
-        f" FROM memory_vectors JOIN memories USING (seq) WHERE space = ? AND {condition}) AS found"
-        " ORDER BY distance, seq LIMIT ?",
-        (_vector_text(vector), space, *values, limit),
-    )
-    return dict(rows.fetchall())
-
-
 def _weight(all_: int, with_word: int) -> float:
     """Return the inverse document frequency, as FTS5 computes it."""
     return max(1e-6, math.log((all_ - with_word + 0.5) / (with_word + 0.5))) if all_ > with_word else 1e-6
-
-
-def _vector_text(vector: Sequence[float]) -> str:
-    return f"[{','.join(map(repr, vector))}]"

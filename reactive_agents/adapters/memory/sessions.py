@@ -611,6 +611,13 @@ def _end_turn(
         return ()
     if ticket is None or not _belongs_to(file, key):
         return SessionRefused(key.session, "it was deleted while the run was under way")
+    return _add_turn(file, key, run_id, turn, number=ticket[0], now=now)
+
+
+def _add_turn(
+    file: sql.Transaction, key: SessionKey, run_id: RunId, turn: SessionTurn, *, number: int, now: int
+) -> tuple[str, ...]:
+    """Add a turn to a session in its place; return the keys that others changed too."""
     title = without_surrogates(" ".join(turn.messages[0].content.split()))[:_LONGEST_TITLE]
     conversation, state = file.execute(
         'INSERT INTO conversations (agent, session, "user", title, created_us, updated_us)'
@@ -623,23 +630,23 @@ def _end_turn(
     (before,) = file.execute(
         "SELECT messages_before + message_count FROM conversation_turns WHERE conversation = ?"
         " AND number < ? ORDER BY number DESC LIMIT 1",
-        (conversation, *ticket),
+        (conversation, number),
     ).fetchone() or (0,)
     count = len(turn.messages)
     changes, conflicts = _change_state(
-        file, (conversation, *ticket), turn, json.loads(state), is_first=not before
+        file, (conversation, number), turn, json.loads(state), is_first=not before
     )
     file.execute(
         "UPDATE conversation_turns SET messages_before = messages_before + ?"
         " WHERE conversation = ? AND number > ?",  # turns that overtook a stalled process
-        (count, conversation, *ticket),
+        (count, conversation, number),
     )
     file.execute(
         "INSERT INTO conversation_turns (conversation, number, run_id, messages_before, message_count,"
         " messages, results, text, holder, state, changes) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, '', ?)",
         (
             conversation,
-            *ticket,
+            number,
             run_id,
             before,
             count,

@@ -1,4 +1,8 @@
-"""Unit vectors from an embedder, their storage and comparison."""
+"""Unit vectors from an embedder, their storage and comparison.
+
+A file has the signs of vectors in an index, by which candidates are found. In Postgres, pgvector compares all
+vectors exactly: a user has thousands of memories, and an approximate index over all users would miss some.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +23,6 @@ from returns.future import FutureResult
 from returns.result import Failure, Result, Success
 
 from reactive_agents.adapters.memory import store
-from reactive_agents.adapters.memory.search import postgres_by_vector, postgres_put_vector
 from reactive_agents.adapters.memory.store import microseconds
 from reactive_agents.adapters.sql import Rows, Transaction, marks
 from reactive_agents.core.errors import MemoryErrors, MemoryUnavailable
@@ -125,13 +128,18 @@ def put(connection: Transaction, entry_id: MemoryId, embedding: Embedding) -> No
         "INSERT INTO embedding_spaces (model, dimension) VALUES (?, ?) ON CONFLICT DO NOTHING",
         (embedding.model, embedding.dimension),
     )
-    if not isinstance(connection, sqlite3.Connection):
-        postgres_put_vector(connection, entry_id, _space(connection, embedding), embedding.values)
+    space = _space(connection, embedding)
+    if isinstance(connection, sqlite3.Connection):
+        connection.execute(
+            "INSERT OR REPLACE INTO memory_vectors (seq, space, agent_id, kind, signs, vector, owner) "
+            "SELECT seq, ?, agent_id, kind, ?, ?, owner FROM memories WHERE id = ?",
+            (space, embedding.signs, embedding.packed, entry_id),
+        )
         return
     connection.execute(
-        "INSERT OR REPLACE INTO memory_vectors (seq, space, agent_id, kind, signs, vector, owner) "
-        "SELECT seq, ?, agent_id, kind, ?, ?, owner FROM memories WHERE id = ?",
-        (_space(connection, embedding), embedding.signs, embedding.packed, entry_id),
+        "INSERT INTO memory_vectors (seq, space, vector) SELECT seq, ?, CAST(? AS vector) FROM memories"
+        " WHERE id = ? ON CONFLICT (seq) DO UPDATE SET space = excluded.space, vector = excluded.vector",
+        (space, _as_text(embedding), entry_id),
     )
 
 
@@ -155,8 +163,13 @@ def nearest(
 def _cosines(connection: Transaction, among: store.Living, query: Embedding, limit: int) -> dict[int, float]:
     space = _space(connection, query)
     if not isinstance(connection, sqlite3.Connection):
-        scope = (among.condition, among.values)
-        return postgres_by_vector(connection, scope, space, query.values, limit=limit)
+        found = connection.execute(
+            "SELECT seq, 1 - distance FROM (SELECT seq, vector <=> CAST(? AS vector) AS distance"
+            " FROM memory_vectors JOIN memories USING (seq)"
+            f" WHERE space = ? AND {among.condition}) AS found ORDER BY distance, seq LIMIT ?",
+            (_as_text(query), space, *among.values, limit),
+        )
+        return dict(found.fetchall())
     rows = connection.execute(
         f"SELECT signs, seq FROM memory_vectors WHERE space = ? AND kind IN ({marks(among.kinds)})"
         f"{among.reach.condition}",
@@ -169,6 +182,11 @@ def _cosines(connection: Transaction, among: store.Living, query: Embedding, lim
         )
 
     return closest(query, rows, limit, vectors)
+
+
+def _as_text(embedding: Embedding) -> str:
+    """Return a vector in the notation of pgvector."""
+    return f"[{','.join(map(repr, embedding.values))}]"
 
 
 def closest(
