@@ -725,14 +725,14 @@ def moment_of(microseconds_: int) -> datetime:
     return _EPOCH + timedelta(microseconds=microseconds_)
 
 
-def open_to_read(path: DatabasePath, *, timeout_s: float = DEFAULT_PATIENCE_S) -> sqlite3.Connection:
+def open_to_read(path: DatabasePath) -> sqlite3.Connection:
     """Open a file for reading, without creating or checking it.
 
     Raises:
         sqlite3.Error, ValueError: it is missing or cannot be opened.
     """
     place = place_of(path).absolute()
-    return _to_read(place, timeout_s, is_still=_is_still(place))
+    return _to_read(place, DEFAULT_PATIENCE_S, is_still=_is_still(place))
 
 
 def _to_read(place: Path, timeout_s: float, *, is_still: bool) -> sqlite3.Connection:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from operator import attrgetter
 from pathlib import Path
@@ -12,13 +13,7 @@ from returns.result import Failure
 
 from reactive_agents.adapters.system import checked_redactor
 from reactive_agents.containers.composition import Lifetimes, Singleton
-from reactive_agents.containers.layers import (
-    CoreLayer,
-    ToolSettings,
-    open_queues,
-    open_run_record,
-    open_sessions,
-)
+from reactive_agents.containers.layers import CoreLayer, ToolSettings, open_sessions
 from reactive_agents.core.config import (
     IN_PROCESS,
     AuditConfig,
@@ -35,12 +30,14 @@ from reactive_agents.core.redaction import Redactor
 from reactive_agents.ports import Clock, Embedder, Guardrail, IdSource
 
 if TYPE_CHECKING:  # each is imported when its service is switched on
+    from reactive_agents.adapters.dbos_queue import DbosQueue
     from reactive_agents.adapters.encryption import RecordKey
     from reactive_agents.adapters.governance.audit_log import SqliteAuditLog
     from reactive_agents.adapters.governance.budget import SqliteBudget
     from reactive_agents.adapters.governance.cost_tracker import SqliteCostTracker
     from reactive_agents.adapters.governance.evidence_verifier import EvidenceVerifier
     from reactive_agents.adapters.memory.service import MemoryServices
+    from reactive_agents.adapters.run_record import SqliteRunRecord
 
 
 def memory_services(
@@ -76,10 +73,25 @@ def record_service(
     """Return the base provider of the record of runs; none without a configuration."""
     if config is None:
         return {}
-    record = Singleton(open_run_record, config.path, Object(key), core.clock, core.lifetimes)
+    record = Singleton(_open_record, config.path, Object(key), core.clock, core.lifetimes)
     if config.engine == "record":
         return {"record": record}
-    return {"record": record, "queues": Singleton(open_queues, config.path, core.clock, core.lifetimes)}
+    return {"record": record, "queues": Singleton(_open_queues, config.path, core.clock, core.lifetimes)}
+
+
+def _open_record(path: str, key: RecordKey | None, clock: Clock, lifetimes: Lifetimes) -> SqliteRunRecord:
+    """Return the record of runs; without a key, that of the environment encrypts it."""
+    from reactive_agents.adapters.encryption import KEY_VARIABLE
+    from reactive_agents.adapters.run_record import SqliteRunRecord
+
+    key = os.environ.get(KEY_VARIABLE) if key is None else key
+    return lifetimes.keep(SqliteRunRecord(path, clock=clock, key=key))
+
+
+def _open_queues(path: str, clock: Clock, lifetimes: Lifetimes) -> DbosQueue:
+    from reactive_agents.adapters.dbos_queue import DbosQueue
+
+    return lifetimes.keep(DbosQueue(path, clock=clock))
 
 
 def tier_problem(tier: MemoryTier, model: str | None, embedder: Embedder | None) -> InvalidConfig | None:

@@ -348,27 +348,6 @@ def open_sessions(path: DatabasePath, clock: ports.Clock, lifetimes: Lifetimes) 
     return lifetimes.keep(SqliteSessions(path, clock=clock))
 
 
-def open_run_record(
-    path: DatabasePath, key: RecordKey | None, clock: ports.Clock, lifetimes: Lifetimes
-) -> ports.RunRecord:
-    """Return the record of durable runs in a file or database.
-
-    Without a key, the key in the environment encrypts it, if there is one.
-    """
-    from reactive_agents.adapters.encryption import KEY_VARIABLE  # by durable agents
-    from reactive_agents.adapters.run_record import SqliteRunRecord
-
-    key = os.environ.get(KEY_VARIABLE) if key is None else key
-    return lifetimes.keep(SqliteRunRecord(path, clock=clock, key=key))
-
-
-def open_queues(path: str, clock: ports.Clock, lifetimes: Lifetimes) -> ports.QueueEngine:
-    """Return the queues of DBOS for the runs of a record."""
-    from reactive_agents.adapters.dbos_queue import DbosQueue  # by agents that chose it
-
-    return lifetimes.keep(DbosQueue(path, clock=clock))
-
-
 def find_content(sessions: Maybe[ports.SessionStore]) -> ports.ContentStore | None:
     """Return the content store in the file of the sessions, or in the process."""
     content: ports.ContentStore | None = getattr(sessions.value_or(None), "content", None)

@@ -160,16 +160,8 @@ async def agent_loop(
         return Failure(ended)
     if handle.handoff is not None:
         return await _handed_over(context, services)
-    if outcome is None:
-        reason = "The time limit of the run was reached. Missing: a final answer."
-        return await guard_output(partial_result(DEADLINE, reason, context, services), services)
     if not isinstance(outcome, Success):
-        error = outcome.failure()
-        refusal = budget_refusal(error)
-        if refusal is not None:
-            reason = f"{refusal.message} Missing: a final answer."
-            return await guard_output(partial_result("budget", reason, context, services), services)
-        return Failure(errors.ExecutionError(error.message, context.task_id, handle.phase, error))
+        return await _without_outcome(None if outcome is None else outcome.failure(), context, services)
     result = outcome.unwrap()
     if reasoning is None and result.metadata.terminated_by == "iteration_limit":
         turns = result.metadata.iterations
@@ -183,6 +175,25 @@ async def agent_loop(
         if handle.failure is not None:
             return Failure(handle.failure)
     return await guard_output(without_declined(result), services)
+
+
+async def _without_outcome(
+    error: errors.ReasoningErrors | None, context: ExecutionContext, services: EngineServices
+) -> Result[ExecutionContext, errors.RuntimeErrors]:
+    """Return the partial outcome of a loop that a limit cut off, or its error.
+
+    Args:
+        error: that of the strategy; ``None`` if it did not end in time.
+    """
+    ended_by, limit = DEADLINE, "The time limit of the run was reached."
+    if error is not None:
+        refusal = budget_refusal(error)
+        if refusal is None:
+            phase = services.handle.phase
+            return Failure(errors.ExecutionError(error.message, context.task_id, phase, error))
+        ended_by, limit = "budget", refusal.message
+    partial = partial_result(ended_by, f"{limit} Missing: a final answer.", context, services)
+    return await guard_output(partial, services)
 
 
 def _held_to_orders(
@@ -296,6 +307,7 @@ def strategy_services(services: EngineServices) -> StrategyServices:
 
         return RunApprover(approver, services)
 
+    asks_each_turn = getattr(tools, "asked_each_turn", False)  # of the tools of a run
     kernel = KernelServices(
         llm=services.llm,
         clock=ports.clock,
@@ -309,13 +321,9 @@ def strategy_services(services: EngineServices) -> StrategyServices:
         account=services.llm.account,
         callers=tuple if services.handle.caller is None else services.handle.caller.shown,
         documents=services.documents,
-        turn_changes=partial(_turn_changes, services) if _asks_each_turn(tools) else None,
+        turn_changes=partial(_turn_changes, services) if asks_each_turn else None,
     )
     return StrategyServices(kernel, services.llm, plans=ports.plans, run_context=services.run_context)
-
-
-def _asks_each_turn(tools: ToolService | None) -> bool:
-    return bool(getattr(tools, "asked_each_turn", False))  # of the tools of a run
 
 
 async def _turn_changes(services: EngineServices) -> Result[TurnChanges, errors.ServiceFailed]:

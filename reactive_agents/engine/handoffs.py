@@ -39,6 +39,7 @@ from reactive_agents.engine.services import (
     AgentEngine,
     EngineServices,
     HandedConversation,
+    HandoffTarget,
     RunOverrides,
 )
 from reactive_agents.kernel.context_window.tool_results import tool_of
@@ -55,24 +56,14 @@ MOST_HANDOFFS = 5
 async def request_handoff(call: ToolCall, services: EngineServices) -> ToolResult:
     """Return the result of a call that asks for a handoff."""
     handle, target = services.handle, services.ports.handoffs[call.name]
-    context, handed = handle.context, services.overrides.handed
-    before = () if handed is None else handed.agents
-    own = services.settings.name
-    if handle.claimed_handoff:
-        refusal = f"the conversation goes to {handle.claimed_handoff} already"
-    elif len(before) >= MOST_HANDOFFS:
-        course = " → ".join((*before, own))
-        refusal = (
-            f"it was handed over {MOST_HANDOFFS} times already ({course}). Answer, or say what is missing"
-        )
-    else:
-        refusal = _required_first(services) or _too_deep() or target.problem()
+    context = handle.context
+    refusal = _refusal(target, services)
     if refusal:
         return _refused(call, refusal)
     handle.claimed_handoff = target.agent
     reason = _reason_of(call)
     info = HandoffInfo(
-        own,
+        services.settings.name,
         target.agent,
         reason,
         context.task.input,
@@ -104,6 +95,18 @@ def accept_handoff(call: ToolCall, services: EngineServices) -> None:
         handle.claimed_handoff = target.agent
         handle.handoff = AcceptedHandoff(target, _reason_of(call), call)
         services.events.publish(HandedOff, target.agent, handle.handoff.reason)
+
+
+def _refusal(target: HandoffTarget, services: EngineServices) -> str:
+    """Return why the conversation is not handed over now; empty if it can be."""
+    claimed, handed = services.handle.claimed_handoff, services.overrides.handed
+    before = () if handed is None else handed.agents
+    if claimed:
+        return f"the conversation goes to {claimed} already"
+    if len(before) >= MOST_HANDOFFS:
+        course = " → ".join((*before, services.settings.name))
+        return f"it was handed over {MOST_HANDOFFS} times already ({course}). Answer, or say what is missing"
+    return _required_first(services) or _too_deep() or target.problem()
 
 
 def _required_first(services: EngineServices) -> str:

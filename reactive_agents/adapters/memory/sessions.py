@@ -219,13 +219,17 @@ class SqliteSessions:
                 await anyio.sleep(pause_s)
                 waited_s += pause_s
                 pause_s = min(pause_s * 1.5, _LONGEST_WAIT_S)
-                for other, has_ended in tuple(self._loop_has_ended.items()):
-                    if has_ended():  # as by ``loop.close()`` amid its tasks
-                        await self.end(key, other, None)
+                await self._end_lost_runs(key)
                 looked = await self._file.read("begin", look)
                 if isinstance(looked, Failure):
                     return looked
                 waiting = looked.unwrap()
+
+    async def _end_lost_runs(self, key: SessionKey) -> None:
+        """End the runs of event loops that were closed, as by ``loop.close()`` amid tasks."""
+        for run_id, has_ended in tuple(self._loop_has_ended.items()):
+            if has_ended():
+                await self.end(key, run_id, None)
 
     @effect
     async def end(
