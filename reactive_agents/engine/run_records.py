@@ -179,8 +179,7 @@ async def audit_start(services: EngineServices) -> Result[None, RuntimeErrors]:
     """
     if not services.ports.audit:
         return DONE
-    context, required = services.handle.context, services.settings.requires("audit")
-    user = context.task.user
+    required, user = services.settings.requires("audit"), services.handle.context.task.user
     started = _entry("start", services, detail="" if user is None else f"For the user {user}.")
     done = services.handle.start_entered = anyio.Event()
     if required or services.journal is not None:
@@ -188,15 +187,13 @@ async def audit_start(services: EngineServices) -> Result[None, RuntimeErrors]:
             entered = await _append(started, services)
         except anyio.get_cancelled_exc_class():
             cut_off = "The entry of the run's start was cut off: whether it was recorded is not known."
-            error = context.failure_of("audit")(ServiceFailed(cut_off, "audit", "append"))
-            publish_failure("audit", error, services, fatal=False)
+            _lacks_start(ServiceFailed(cut_off, "audit", "append"), services)
             raise
         finally:
             done.set()
         if isinstance(entered, Success):
             return DONE
-        error = context.failure_of("audit")(entered.failure())
-        publish_failure("audit", error, services, fatal=required)
+        error = _lacks_start(entered.failure(), services, fatal=required)
         return Failure(error) if required else DONE
 
     scope = services.handle.start_scope = anyio.CancelScope()
@@ -206,13 +203,19 @@ async def audit_start(services: EngineServices) -> Result[None, RuntimeErrors]:
             with scope:
                 entered = await _append(started, services)
                 if isinstance(entered, Failure):
-                    error = context.failure_of("audit")(entered.failure())
-                    publish_failure("audit", error, services, fatal=False)
+                    _lacks_start(entered.failure(), services)
         finally:
             done.set()
 
     spawn_on_this_loop(partial(to_the_end, enter))
     return DONE
+
+
+def _lacks_start(problem: ServiceFailed, services: EngineServices, *, fatal: bool = False) -> RuntimeErrors:
+    """Publish that the start of a run may not be in the audit log; return the error."""
+    error = services.handle.context.failure_of("audit")(problem)
+    publish_failure("audit", error, services, fatal=fatal)
+    return error
 
 
 _DONE = {"cancel": "Cancelled", "stop": "Stopped", "pause": "Paused", "resume": "Resumed"}
