@@ -1432,7 +1432,7 @@ def _due(
 
 
 def _going_on(free: Iterable[_Candidate], now: int) -> list[_Candidate]:
-    """Return the runs that continue, of those that have begun and that no process holds."""
+    """Return the runs that continue, of those begun that no process holds."""
     going_on = [row for row in free if row.wanted != "pause"]
     ended = [row for row in going_on if _may_end_process(row)]
     tried = sorted((row for row in ended if not _has_to_wait(row, now)), key=lambda row: row.attempt)

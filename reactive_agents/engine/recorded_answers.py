@@ -1,4 +1,4 @@
-"""What the record of a run says: the forms of answers and outcomes, and its entries.
+"""The record of a run, as it is read: forms of answers and outcomes, and entries.
 
 Functions between values and the JSON data of entries, and the entries of a run by their keys; nothing here
 writes. What is stored must stay readable: a form may get further fields, but none may change its meaning.
@@ -328,7 +328,7 @@ class RecordedEntries(dict[str, RunEntry]):
         ]
 
     def left_within(self, key: str) -> list[RunEntry]:
-        """Return what models were asked within a call that this attempt has not made again."""
+        """Return requests to models within a call that this attempt has not made again."""
         return [each for each in self.within.get(f"{key}/", ()) if each.key.rstrip(_SENT) not in self.used]
 
     # --- recorded calls of tools ------------------------------------------------------------------------

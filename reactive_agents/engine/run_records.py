@@ -1,4 +1,4 @@
-"""The records of a run: its cost (phase 8) and its audit entries (phase 9), however it ends.
+"""The records of a run: its cost (phase 8) and its audit entries (phase 9).
 
 Every run that began is recorded once, however it ends, or an event reports that it was not. A successful run
 passes the two phases in the pipeline; any other run passes them here, shielded from its cancellation.

@@ -82,7 +82,7 @@ class RuleGuardrail:
 
 
 async def _checked(check: Check, text: str, llm: LLM | None, *, is_quick: bool) -> Iterable[Any]:
-    """Return what a check finds; a plain function that may be slow is called in a thread."""
+    """Return what a check finds; a function that may be slow is called in a thread."""
     function = check.function if isinstance(check, FunctionCheck) else check
     findings: Any
     if isinstance(check, ModelJudge):
