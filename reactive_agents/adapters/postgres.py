@@ -51,6 +51,9 @@ MOST_CONNECTIONS = 8
 IDLE_S = 60.0
 """Seconds after which an idle connection is closed, at the next use of another one."""
 
+SERVER_TIME = "SELECT CAST(extract(epoch FROM clock_timestamp()) * 1000000 AS bigint)"
+"""The statement that reads the clock of the server, in microseconds since 1970."""
+
 _SEARCH_PATH = f"{SCHEMA}, public, extensions"  # the last two may have the vector types
 _LOCK_SLICE_MS = 500
 _STALLED_MS = 15_000  # a stalled process must not block others
@@ -62,6 +65,8 @@ _SILENT_S = 10.0
 _PAUSE_S, _AWAY_PAUSE_S = 0.005, 0.25
 _IN_NO_TRANSACTION = 0  # libpq's status of an idle connection
 _SOON = "SET LOCAL synchronous_commit = off"
+_SEES_COMMITS = "read committed"
+"""The isolation in which a write that has waited for a lock sees what its holder wrote."""
 _CONNECTING = {
     "connect_timeout": 5,
     "keepalives_idle": 15,
@@ -115,7 +120,7 @@ class PostgresDatabase(Generic[_E]):
         self._error = error
         self._patience_s = patience_s
         self._read_only = read_only
-        self._mode = "READ ONLY" if read_only else ""
+        self._mode = f"ISOLATION LEVEL {_SEES_COMMITS}{' READ ONLY' if read_only else ''}"
         self._whole_store = _Limit(1)
 
     @property
@@ -335,7 +340,8 @@ class PostgresDatabase(Generic[_E]):
             lent.connection.answer_s = _LONGEST_ANSWER_S
             while started.nextset():
                 pass
-            (server_us,) = started.fetchone()
+            server_us, isolation = started.fetchone()
+            self._pool.sees_commits = isolation == _SEES_COMMITS
             self.skew_us = int(server_us) - time.time_ns() // 1000
             done = work(_Statements(lent.connection))
             lent.is_committing = True
@@ -425,7 +431,7 @@ def _beginning(mode: str, lock: int | None, first: str) -> str:
         f" SET LOCAL idle_in_transaction_session_timeout = {_STALLED_MS}"
     )
     locked = "" if lock is None else f"SELECT pg_advisory_xact_lock({lock})"
-    told = "SELECT CAST(extract(epoch FROM clock_timestamp()) * 1000000 AS bigint)"
+    told = f"{SERVER_TIME}, current_setting('default_transaction_isolation')"
     return "; ".join(filter(None, (f"BEGIN {mode}", settings, first, locked, told)))
 
 
@@ -564,6 +570,7 @@ def _migrate(connection: Any, store: Store, *, read_only: bool) -> None:
 def _migration_begin() -> str:
     return (
         f"SET LOCAL search_path = {_SEARCH_PATH}; SET LOCAL lock_timeout = '60s';"
+        f" SET LOCAL statement_timeout = '{_LONGEST_MIGRATION_S:.0f}s';"
         f" SELECT pg_advisory_xact_lock({_lock_key('reactive_agents migrations')})"
     )
 
@@ -665,6 +672,7 @@ class _Pool:
         self._idle: list[_Idle] = []
         self._users: weakref.WeakSet[object] = weakref.WeakSet()
         self.ready: set[str] = set()
+        self.sees_commits = False
         self._lent_for_longer = 0
         weakref.finalize(self, _close, self._idle, self._process)
 
@@ -746,7 +754,8 @@ class _Pool:
     def at_hand(self, user: object, stores: Sequence[Store], among: int = 0) -> _Lent | None:
         """Lend an idle connection, without waiting.
 
-        ``None`` if there is none, or tables may be missing.
+        ``None`` if there is none, tables may be missing, or a statement alone would not see what others
+        committed while it waited for its lock.
 
         Args:
             among: the maximum lent for longer than one transaction, if this one is; otherwise 0.
@@ -754,6 +763,8 @@ class _Pool:
         if among and self._lent_for_longer >= among:
             return None
         if any(each.name not in self.ready for each in stores) or self._process != os.getpid():
+            return None
+        if not self.sees_commits:
             return None
         if not self._free.acquire(blocking=False):
             return None
@@ -818,9 +829,12 @@ def _library() -> Any:
 
 
 def _connect(url: str) -> Any:
-    _library()
+    library = _library()
     texts, figures, loader, number = _adapters()
-    connection = _connection_type().connect(url, autocommit=True, prepare_threshold=None, **_defaults(url))
+    connection = _connection_type().connect(
+        url, autocommit=True, prepare_threshold=None, client_encoding="UTF8", **_defaults(url)
+    )
+    connection.isolation_level = library.IsolationLevel.READ_COMMITTED  # of migrations
     connection.adapters.register_dumper(str, texts)
     connection.adapters.register_dumper(float, figures)
     connection.adapters.register_loader("text", loader)

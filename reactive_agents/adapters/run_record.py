@@ -41,7 +41,7 @@ from reactive_agents.adapters.leases import (
     new_holder,
     this_machine,
 )
-from reactive_agents.adapters.postgres import PostgresDatabase, table_of
+from reactive_agents.adapters.postgres import SERVER_TIME, PostgresDatabase, table_of
 from reactive_agents.core.codec import to_json
 from reactive_agents.core.errors import LeaseLost, RecordErrors, RecordFailed
 from reactive_agents.core.ids import AgentId, RunId, TaskId
@@ -1153,10 +1153,11 @@ def states_in(place: sqlite.DatabasePath, run_ids: Sequence[str]) -> Result[dict
     """
 
     def work(file: sql.Transaction) -> dict[str, RunState]:
-        runs = "SELECT 1 FROM sqlite_master WHERE name = 'runs'"
-        if not sql.is_postgres(place) and not file.execute(runs).fetchone():
-            return {}
         now, found = time.time_ns() // 1000, dict[str, RunState]()
+        if sql.is_postgres(place):
+            (now,) = file.execute(SERVER_TIME).fetchone()  # that of the leases
+        elif not file.execute("SELECT 1 FROM sqlite_master WHERE name = 'runs'").fetchone():
+            return {}
         for first in range(0, len(run_ids), _READ_AT_ONCE):
             some = run_ids[first : first + _READ_AT_ONCE]
             rows = _candidates(file, f"run_id IN ({sql.marks(some)})", *some)
