@@ -136,21 +136,22 @@ def postgres_by_words(
     """
     condition, values = among
     asked = list(dict.fromkeys(map(indexed_form, words)))
-    counts = ", ".join(["cardinality(array_positions(words, CAST(? AS text)))"] * len(asked))
     rows = connection.execute(
-        f"SELECT seq, cardinality(words), {counts} FROM memory_words JOIN memories USING (seq)"
+        "SELECT seq, cardinality(words), ARRAY(SELECT cardinality(array_positions(words, word))"
+        " FROM unnest(CAST(? AS text[])) WITH ORDINALITY AS asked (word, place) ORDER BY place)"
+        " FROM memory_words JOIN memories USING (seq)"
         f" WHERE words {'@>' if every else '&&'} CAST(? AS text[]) AND {condition}"
         " ORDER BY seen_at DESC, seq DESC LIMIT ?",
-        (*asked, asked, *values, most),
+        (asked, asked, *values, most),
     ).fetchall()
     if not rows:
         return []
-    usual = sum(length for _, length, *_ in rows) / len(rows)
+    usual = sum(length for _, length, _ in rows) / len(rows)
     (all_,) = connection.execute(f"SELECT count(*) FROM memories WHERE {condition}", values).fetchone()
-    weights = [_weight(all_, sum(1 for row in rows if row[2 + at])) for at in range(len(asked))]
+    weights = [_weight(all_, sum(1 for *_, found in rows if found[at])) for at in range(len(asked))]
 
-    def worth(row: Sequence[int]) -> float:
-        _, length, *found = row
+    def worth(row: tuple[int, int, list[int]]) -> float:
+        _, length, found = row
         shrink: float = _K1 * (1 - _B + _B * length / usual)
         pairs = zip(weights, found, strict=True)
         return sum(weight * count * (_K1 + 1) / (count + shrink) for weight, count in pairs)

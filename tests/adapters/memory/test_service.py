@@ -244,6 +244,7 @@ async def test_search_takes_words_and_nothing_as_syntax(memory: SqliteMemory) ->
         ('" OR 1 NEAR( * -', False),
         ("content:elbrus", False),
         ("\ud800 \x00", False),
+        (" ".join(f"word{number}" for number in range(2_000)), False),
     ):
         result = await attempt(memory.search(AGENT, text))
         assert bool(result.unwrap()) is found, text
