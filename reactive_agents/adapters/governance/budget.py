@@ -230,7 +230,9 @@ class SqliteBudget:
         return done
 
     def _days(self) -> tuple[str, str]:
-        now = self._clock.now().astimezone(UTC)
+        """Return the day and month by the clock that all processes with this budget share."""
+        ahead = timedelta(seconds=round(self._file.skew_us / 1e6))  # it varies by microseconds
+        now = self._clock.now().astimezone(UTC) + ahead
         return f"{now:%Y-%m-%d}", f"{now:%Y-%m}"
 
     def _uses(self, connection: Transaction, run_id: RunId, who: str) -> tuple[BudgetUse, ...]:

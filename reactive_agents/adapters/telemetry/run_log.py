@@ -318,7 +318,8 @@ class SqliteRunLog:
         return written
 
     async def _prune(self, now: datetime) -> None:
-        until = sqlite.microseconds(now) - int(self._keep_days * _DAY_US) if self._keep_days else -1
+        present = sqlite.microseconds(now) + self._file.skew_us  # a wrong clock deletes nothing of others
+        until = present - int(self._keep_days * _DAY_US) if self._keep_days else -1
         old = "SELECT run_id FROM logged_runs WHERE started_us < ? ORDER BY started_us LIMIT ?"
         surplus = "SELECT run_id FROM logged_runs ORDER BY started_us DESC LIMIT ? OFFSET ?"
 

@@ -1,8 +1,10 @@
-"""Settings of a database, of a role and of the environment that change nothing for the stores."""
+"""Settings of a database, a role, the environment or a clock that change nothing for the stores."""
 
 from __future__ import annotations
 
 import json
+import sys
+from pathlib import Path
 
 import anyio
 import psycopg
@@ -10,14 +12,17 @@ import pytest
 from returns.result import Failure, Success
 
 from reactive_agents.adapters.governance.audit_log import SqliteAuditLog, verify
+from reactive_agents.adapters.governance.budget import BudgetState, SqliteBudget
+from reactive_agents.adapters.memory.service import open_memory
 from reactive_agents.adapters.postgres import PostgresDatabase
 from reactive_agents.adapters.run_record import SqliteRunRecord
 from reactive_agents.adapters.sqlite import Store
-from reactive_agents.adapters.system import SystemClock
+from reactive_agents.adapters.system import SystemClock, UlidSource
+from reactive_agents.adapters.telemetry.run_log import SqliteRunLog
 from reactive_agents.core.errors import LeaseLost
 from reactive_agents.core.governance import AuditEntry
 from reactive_agents.core.ids import AgentId, RunId, TaskId
-from reactive_agents.core.run_record import RecordedRun, RunEntry
+from reactive_agents.core.run_record import LoggedRunFilter, RecordedRun, RunEntry
 from reactive_agents.core.tasks import Task
 from reactive_agents.effects import attempt
 from reactive_agents.testing.core import START
@@ -25,6 +30,7 @@ from tests.support.postgres import Server
 from tests.support.waiting import until
 
 pytestmark = pytest.mark.anyio
+ROOT = Path(__file__).parents[3]
 AGENT, RUN = AgentId("agent"), RunId("r1")
 AUDITED = AuditEntry(RUN, TaskId("t1"), AGENT, "run", "completed", "It went.", START)
 MANY = 24
@@ -126,3 +132,35 @@ async def test_a_migration_may_take_longer_than_statements_of_the_role(place: st
     database = PostgresDatabase(place, slow, lambda *told: told)
     assert await database.write("open", lambda _: 1) == Success(1)
     await database.aclose()
+
+
+ON_A_MACHINE = """
+import sys, time
+from datetime import timedelta
+from reactive_agents import ReactiveAgents
+from reactive_agents.adapters.system import SystemClock
+from reactive_agents.core.models import TokenPrice
+from reactive_agents.testing import ScriptedLLM, say
+
+url, ahead = sys.argv[1], timedelta(days=int(sys.argv[2]))
+now, time_ns = SystemClock.now, time.time_ns
+SystemClock.now = staticmethod(lambda: now() + ahead)
+time.time_ns = lambda: time_ns() + ahead.days * 86_400 * 10**9
+llm = ScriptedLLM(say("Hello.", cost_usd=0.25), price=TokenPrice(0.0, 0.001, max_output_tokens=100))
+builder = ReactiveAgents.create().with_llm(llm).with_cost(url, daily_usd=5.0)
+agent = builder.with_memory(url).with_run_log(url).build()
+agent.run_sync("Greet me on machine " + sys.argv[2])
+"""
+
+
+async def test_a_machine_whose_clock_is_ahead_deletes_nothing_of_others(place: str) -> None:
+    for days in ("0", "400"):
+        await anyio.run_process([sys.executable, "-c", ON_A_MACHINE, place, days], cwd=ROOT)
+    log, memory = SqliteRunLog(place), open_memory(place, clock=SystemClock(), ids=UlidSource())
+    budget = SqliteBudget(place, daily_usd=5.0, monthly_usd=None, clock=SystemClock())
+    assert len((await attempt(log.runs(LoggedRunFilter()))).unwrap()) == 2
+    remembered = (await attempt(memory.archive.entries(kinds=("episodic",)))).unwrap()
+    assert [each.content for each in remembered if "machine 0" in each.content]
+    assert (await attempt(budget.state())).unwrap() == BudgetState(0.5, 0.5)
+    for each in (log, memory, budget):
+        await each.aclose()
