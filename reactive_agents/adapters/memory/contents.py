@@ -114,9 +114,9 @@ class SqliteContent:
     @effect
     async def release(self, run_id: RunId, *, keep: int) -> Result[None, ContentUnavailable]:
         """End the hold of a run; delete content without a session beyond a limit."""
-        now = microseconds(self._clock.now())
 
         def work(file: sql.Transaction) -> None:
+            now = microseconds(self._clock.now()) + self._file.skew_us  # of what other machines hold
             file.execute("UPDATE content_holders SET running = 0 WHERE holder = ?", (f"run:{run_id}",))
             unheld = file.execute(
                 "SELECT contents.digest, size FROM (SELECT digest, max(held_us) AS latest"

@@ -175,9 +175,9 @@ class SqliteSessions:
 
         The run has to begin within ``LEASE_S`` seconds, after which others may have the turn.
         """
-        until = self._shared_now() + int(LEASE_S * 1e6)
 
         def work(file: sql.Transaction) -> bool | SessionRefused:
+            until = self._shared_now() + int(LEASE_S * 1e6)
             taken = _take_turn(file, key, run_id, until, self._now(), self._present())
             (present,) = file.execute(
                 "SELECT count(*) FROM conversation_turns WHERE conversation ="
@@ -265,7 +265,7 @@ class SqliteSessions:
         return microseconds(self._clock.now())
 
     def _shared_now(self) -> int:
-        """Return the time of the clock that all processes with these sessions share."""
+        """Return the time of the clock that all processes share, within a transaction."""
         return self._now() + self._file.skew_us
 
     def _present(self, waited_s: float = 0.0) -> tuple[int, int]:
@@ -383,6 +383,7 @@ class SqliteSessions:
             origin = _row(file, agent, session)
             if origin is None:
                 return _missing(session)
+            state = _state_after(file, origin[0], turns)
             copied = file.execute(
                 "INSERT INTO conversations"
                 ' (agent, session, "user", title, created_us, updated_us, first_state, state)'
@@ -390,7 +391,7 @@ class SqliteSessions:
                 " AND NOT EXISTS (SELECT 1 FROM conversation_tickets WHERE agent = ? AND session = ?"
                 " AND valid_until_us >= ?)"
                 " ON CONFLICT (agent, session) DO NOTHING RETURNING id",
-                (into, now, now, _state_after(file, origin[0], turns), *origin, agent, into, now),
+                (into, now, now, state, *origin, agent, into, self._shared_now()),
             ).fetchone()
             if copied is None:
                 return SessionRefused(into, "there is one of this name already")

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import json
 import sys
+import time
+from collections.abc import Callable
+from datetime import datetime, timedelta
 from pathlib import Path
 
 import anyio
@@ -14,14 +17,17 @@ from returns.result import Failure, Success
 from reactive_agents.adapters.governance.audit_log import SqliteAuditLog, verify
 from reactive_agents.adapters.governance.budget import BudgetState, SqliteBudget
 from reactive_agents.adapters.memory.service import open_memory
-from reactive_agents.adapters.postgres import PostgresDatabase
+from reactive_agents.adapters.memory.sessions import SqliteSessions
+from reactive_agents.adapters.postgres import SERVER_TIME, PostgresDatabase
 from reactive_agents.adapters.run_record import SqliteRunRecord
 from reactive_agents.adapters.sqlite import Store
 from reactive_agents.adapters.system import SystemClock, UlidSource
 from reactive_agents.adapters.telemetry.run_log import SqliteRunLog
-from reactive_agents.core.errors import LeaseLost
+from reactive_agents.core.content import ContentOwner, Image, stored
+from reactive_agents.core.conversation import SessionKey
+from reactive_agents.core.errors import LeaseLost, SessionRefused
 from reactive_agents.core.governance import AuditEntry
-from reactive_agents.core.ids import AgentId, RunId, TaskId
+from reactive_agents.core.ids import AgentId, RunId, SessionId, TaskId
 from reactive_agents.core.run_record import LoggedRunFilter, RecordedRun, RunEntry
 from reactive_agents.core.tasks import Task
 from reactive_agents.effects import attempt
@@ -163,4 +169,58 @@ async def test_a_machine_whose_clock_is_ahead_deletes_nothing_of_others(place: s
     assert [each.content for each in remembered if "machine 0" in each.content]
     assert (await attempt(budget.state())).unwrap() == BudgetState(0.5, 0.5)
     for each in (log, memory, budget):
+        await each.aclose()
+
+
+class Apart(SystemClock):
+    """The clock of a machine that is days ahead."""
+
+    days = 0
+
+    @classmethod
+    def now(cls) -> datetime:
+        return SystemClock.now() + timedelta(days=cls.days)
+
+
+@pytest.fixture
+def apart(monkeypatch: pytest.MonkeyPatch) -> Callable[[int], Apart]:
+    """Set the clock of this machine."""
+    time_ns = time.time_ns
+
+    def set_to(days: int) -> Apart:
+        monkeypatch.setattr(Apart, "days", days)
+        monkeypatch.setattr(time, "time_ns", lambda: time_ns() + days * 86_400 * 10**9)
+        return Apart()
+
+    return set_to
+
+
+async def test_a_reserved_turn_is_kept_by_the_clock_of_the_server(
+    place: str, server: Server, apart: Callable[[int], Apart]
+) -> None:
+    sessions = SqliteSessions(place, clock=apart(-1))
+    key = SessionKey(AGENT, SessionId("s"))
+    assert await attempt(sessions.reserve(key, RUN, 0)) == Success(True)
+    left_us = f"SELECT valid_until_us - ({SERVER_TIME}) FROM reactive_agents.conversation_tickets"
+    ((left,),) = server.run(database_of(place), left_us)
+    assert left > 0
+    origin = SessionId("origin")
+    (await attempt(sessions.update_state(SessionKey(AGENT, origin), {"stage": 1}))).unwrap()
+    apart(1)
+    forked = await attempt(sessions.fork(AGENT, origin, key.session))
+    assert isinstance(forked.failure(), SessionRefused)
+    await sessions.aclose()
+
+
+async def test_bytes_of_a_run_stay_although_the_clock_of_another_machine_is_ahead(
+    place: str, apart: Callable[[int], Apart]
+) -> None:
+    data = b"an image"
+    part = stored(Image.from_bytes(data), data, media_type="image/png", tokens=1)
+    here, there = SqliteSessions(place, clock=apart(0)), SqliteSessions(place, clock=Apart())
+    assert await attempt(here.content.put(part, data, ContentOwner(RUN, "ada"))) == Success(None)
+    apart(3)
+    assert await attempt(there.content.release(RunId("another"), keep=0)) == Success(None)
+    assert await attempt(there.content.read(part.digest, "ada")) == Success(data)
+    for each in (here, there):
         await each.aclose()
