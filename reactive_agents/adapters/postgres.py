@@ -12,7 +12,10 @@ It has the same guarantees as the module for SQLite files, on a server that many
   was reachable before, a call waits for it as long as for a lock, since it may be restarting; then it fails.
   Once the server has been away for as long as that, calls fail at once, after one attempt for all of them.
 * No call waits forever for a server that hangs: its connection is given up like a lost one.
-* Leases use the clock of the server, which each transaction reads, since the clocks of machines differ.
+* Leases, and what is deleted by age by itself, use the clock of the server, which each transaction reads,
+  since the clocks of machines differ.
+* A write sees what was committed while it waited, and texts are sent in UTF-8, whatever isolation and
+  encoding the database, the role or the environment sets.
 * Texts with NUL, which Postgres rejects, are stored with a mark in its place, and restored when read.
 * Each failure is a value, and a warning in the log ``reactive_agents``; of an outage, one for each reason.
 * URLs are shown without password.
