@@ -224,7 +224,7 @@ def _read(message: Any, place: str, names: dict[str, str]) -> Message:
 
 
 def _read_calls(message: Any, place: str, names: dict[str, str]) -> tuple[ToolCall, ...]:
-    """Return the calls of an assistant's message, whose names are kept for the results."""
+    """Return the calls of an assistant's message, and keep their names for results."""
     given = message.get("tool_calls") or ()
     if not isinstance(given, list | tuple):
         raise WrongValue(given, "a list of tool calls", at=f"{place}.tool_calls")

@@ -321,6 +321,7 @@ def strategy_services(services: EngineServices) -> StrategyServices:
         account=services.llm.account,
         callers=tuple if services.handle.caller is None else services.handle.caller.shown,
         documents=services.documents,
+        later_messages=tuple if services.journal is None else services.journal.later_messages,
         turn_changes=partial(_turn_changes, services) if asks_each_turn else None,
     )
     return StrategyServices(kernel, services.llm, plans=ports.plans, run_context=services.run_context)

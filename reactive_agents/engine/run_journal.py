@@ -362,6 +362,10 @@ class RunJournal:
             messages.insert(turns[turn] if turn < len(turns) else end, message)
         return messages
 
+    def later_messages(self) -> tuple[str, ...]:
+        """Return the messages of a fork that the model was shown so far."""
+        return tuple([text for (text, _), _ in zip(self._messages, self._message_places, strict=False)])
+
     def _placed_messages(self) -> Iterator[tuple[UserMessage, int, int]]:
         """Yield messages of forks, the last first, and the messages and turns before."""
         placed = [*zip(self._messages, self._message_places, strict=False)]

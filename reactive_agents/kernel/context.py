@@ -317,6 +317,7 @@ class KernelContext(Value):
         counter: knows the model's window and tokenizer; ``Nothing`` for none.
         callers: returns what the runs were shown whose tools began this one.
         documents: returns the texts of the documents that the model was shown.
+        later_messages: returns what the user has said since the run began, as in a fork.
     """
 
     input: KernelInput
@@ -335,6 +336,7 @@ class KernelContext(Value):
     counter: Maybe[TokenCounter] = Nothing
     callers: Callable[[], tuple[Provenance, ...]] = tuple
     documents: Callable[[], tuple[str, ...]] = tuple
+    later_messages: Callable[[], tuple[str, ...]] = tuple
     asked: tuple[Policy, ...] = field(init=False, eq=False, default=())
     within_turns: tuple[Policy, ...] = field(init=False, eq=False, default=())
     before_turns: tuple[Policy, ...] = field(init=False, eq=False, default=())
@@ -470,6 +472,7 @@ class KernelServices(Value):
         account: the usage of the run, which its budget limits; without it a kernel knows only its own usage.
         callers: returns what the runs were shown whose tools began this one.
         documents: returns the texts of the documents that the model was shown.
+        later_messages: returns what the user has said since the run began, as in a fork.
         turn_changes: returns before each turn of the model how its tools differ in this turn; ``None`` where
             they are always the same.
     """
@@ -486,6 +489,7 @@ class KernelServices(Value):
     account: UsageAccount | None = None
     callers: Callable[[], tuple[Provenance, ...]] = tuple
     documents: Callable[[], tuple[str, ...]] = tuple
+    later_messages: Callable[[], tuple[str, ...]] = tuple
     turn_changes: Callable[[], Awaitable[Result[TurnChanges, ServiceFailed]]] | None = None
 
     def publish(

@@ -145,7 +145,7 @@ class Background(Value):
 
 def seen_by(state: KernelState, context: KernelContext) -> Seen:
     """Return the prompt's texts, the results, and the errors of tools that ran."""
-    told, found = [*context.told], [*results_of(state)]
+    told, found = [*context.told, *context.later_messages()], [*results_of(state)]
     worked, calls = list[str](), dict[str | None, str]()
     for step in state.steps:
         about = step.metadata

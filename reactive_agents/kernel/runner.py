@@ -190,6 +190,7 @@ def assemble_context(
         counter=services.counter,
         callers=services.callers,
         documents=services.documents,
+        later_messages=services.later_messages,
     )
 
 

@@ -360,7 +360,7 @@ def _without_result(
     ended: Result[ToolResult, errors.ToolErrors] | BrokenContract | None,
     elapsed_ms: float,
 ) -> ToolResult:
-    """Return the result of a call that failed, or that was cut off where it is ``None``."""
+    """Return the result of a call that failed, or was cut off where it is ``None``."""
     origin: CallOrigin = "executed"
     if ended is None:
         error, is_late = CUT_OFF, True

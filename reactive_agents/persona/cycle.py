@@ -265,7 +265,7 @@ class Cycle:
         room = self.room
         listed = self.services.store.list_learnings(room.persona_id, domain=room.domain, tenant=room.tenant)
         if stage == "learn":  # what an event teaches is not lost; it is taken later
-            known = await self.read(listed, None)
+            known = await self.read(listed, None, stage=stage)
         else:
             known = await self.attempt_or(stage, listed, None)
         if known is None:
@@ -320,7 +320,9 @@ class Cycle:
             return default
         return outcome.unwrap()
 
-    async def read(self, pending: Effect[_T, errors.MemoryErrors], default: _T) -> _T:
+    async def read(
+        self, pending: Effect[_T, errors.MemoryErrors], default: _T, *, stage: PersonaStage = "recall"
+    ) -> _T:
         """Await an effect that the event cannot be answered without.
 
         For an event outside of the queue, a failure returns the default, as in :meth:`attempt_or`.
@@ -330,7 +332,7 @@ class Cycle:
         """
         outcome = await attempt(pending)
         if isinstance(outcome, Failure):
-            self._publish_failure("recall", outcome.failure())
+            self._publish_failure(stage, outcome.failure())
             if self.claim is not None:
                 raise UnreadableError(outcome.failure().message)
             return default

@@ -222,7 +222,7 @@ async def test_anything_else_from_a_validator_is_an_error_that_names_it(
     typed = builder.with_output_validator(validator)
     built = (typed.with_reasoning(strategy) if strategy else typed).build()
     with pytest.raises(AgentError) as raised:
-        await built.run("Which city is the largest?")
+        await built.run("Which city has 2,800,000 people?")
     error = root_cause(raised.value.error)
     assert isinstance(error, OutputValidatorFailed)
     assert error.validator == validator.__name__

@@ -560,6 +560,15 @@ async def test_a_fork_with_another_result_of_a_tool(tmp_path: Path) -> None:
     assert sorted(results) == sorted([kept.text, "1"])
 
 
+async def test_the_message_of_a_fork_is_a_source_and_may_ask_for_something_else(tmp_path: Path) -> None:
+    await recorded(tmp_path / "r.db")
+    llm = ScriptedLLM(call("sell", item="pear"), answer("The pear is sold, one of the 2,751."))
+    other = agent(tmp_path / "r.db", llm)
+    fork = await other.runs.fork("r1", at=4, message="Sell the pear. We have 2,751.")
+    ended = await other.runs.resume(fork)
+    assert (ended.status, len(llm.requests)) == ("completed", 2)
+
+
 async def test_a_fork_of_a_fork_shares_the_result_that_was_replaced(tmp_path: Path) -> None:
     one = await recorded(tmp_path / "r.db")
     await one.runs.fork("r1", at=5, into="r2", tool_result="out of stock")

@@ -342,7 +342,8 @@ def unsupported(state: KernelState, context: KernelContext) -> Verdict | None:
     if proposal is None or not proposal.text.strip():
         return None
     told, seen = state.ledger.told.get(UNSUPPORTED, 0), evidence.seen_by(state, context)
-    if contradiction := _contradiction_in(proposal.text, seen, state):
+    contradiction = None if context.later_messages() else _contradiction_in(proposal.text, seen, state)
+    if contradiction:  # of what the task asks; a later message may ask for something else
         before = _turn_before(state)
         is_said_again = state.ledger.idle_turns or any(
             _contradiction_in(each, seen, state) for each in before

@@ -68,7 +68,7 @@ def read_answer(text: str, shape: Shape[T]) -> Result[T, DecodeError]:
 def _read_source(
     source: Iterator[Decoded], shape: Shape[T], problems: list[DecodeError]
 ) -> Result[T, DecodeError] | None:
-    """Return the first value of the shape, or that there are several; ``None`` for none.
+    """Return the value of the shape, or the problem of several; ``None`` for none.
 
     Args:
         problems: gets those of the candidates that do not have the shape.
