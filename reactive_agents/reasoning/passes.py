@@ -47,6 +47,7 @@ from reactive_agents.kernel.policies.unfinished_work import (
     items_left,
     looked_up_for_other,
     said_before,
+    says_failure,
     undone_act,
 )
 from reactive_agents.kernel.prompt import NUMBER_OF_TURNS, fence
@@ -396,12 +397,13 @@ def undone_act_in(
     result: results.ReasoningResult, strategy_input: StrategyInput, services: StrategyServices
 ) -> ReasoningStep | None:
     """Return the failure of an act in any pass, of :func:`undone_act`."""
+    task = order_in(strategy_input.task_description)
+    if not any(says_failure(step, task) for step in result.steps):
+        return None
     seen = (step for step in result.steps if step.type == "observation" and step.metadata)
     made = [(each.tool_used or "", each.success is not False) for step in seen if (each := step.metadata)]
-    counted, task = NO_CALLS.with_calls(made), order_in(strategy_input.task_description)
-    failure = undone_act(
-        task, definitions_in(services.kernel.tools), result.steps, result.tool_results, counted
-    )
+    counted, offered = NO_CALLS.with_calls(made), definitions_in(services.kernel.tools)
+    failure = undone_act(task, offered, result.steps, result.tool_results, counted)
     if failure is None or is_foreseen(failure, result.output or "", task, strategy_input.task_description):
         return None
     return failure

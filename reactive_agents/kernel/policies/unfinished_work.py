@@ -140,8 +140,6 @@ def undone_act(
     verb is not in the task; and in a task that is not English, a tool that worked before is not known to be
     the one that the task orders. Of several to be deleted, one that does not exist is no failure.
     """
-    if not any(_says_failure(each, task) for each in steps):
-        return None
     tools = {each.name: each for each in offered if each.name != FINAL_ANSWER}
     acted = [each for name, each in tools.items() if name in counted.succeeded and clauses.may_act(each)]
     wanted = {
@@ -182,8 +180,11 @@ def undone_act(
 
 def undone_act_of(state: KernelState, context: KernelContext) -> ReasoningStep | None:
     """Return the failure of an act in a kernel run, of :func:`undone_act`."""
+    task = context.input.to_do
+    if not any(says_failure(step, task) for step in state.steps):
+        return None
     results, counted = tool_results(state.scratchpad), state.ledger.counted
-    return undone_act(context.input.to_do, context.toolset.offered, state.steps, results, counted)
+    return undone_act(task, context.toolset.offered, state.steps, results, counted)
 
 
 def describe_undone(failure: ReasoningStep) -> str:
@@ -217,12 +218,12 @@ def last_failure(state: KernelState, context: KernelContext) -> ReasoningStep | 
 
 def _did_fail(step: ReasoningStep, tool: ToolDefinition | None, task: str) -> bool:
     """Return whether a call failed, or an act whose result says that it did."""
-    if step.is_failed_call or not _says_failure(step, task):
+    if step.is_failed_call or not says_failure(step, task):
         return step.is_failed_call
     return tool is not None and clauses.may_act(tool)
 
 
-def _says_failure(step: ReasoningStep, task: str) -> bool:
+def says_failure(step: ReasoningStep, task: str) -> bool:
     """Return whether a step is a failed call, or a result that reports a failure."""
     return step.is_failed_call or (
         step.type == "observation" and answer_check.reports_failure(step.content, task)
