@@ -33,6 +33,8 @@ _log = logging.getLogger("reactive_agents")
 MOST_OPENED = 50
 _MOST_KEPT = 12
 """The maximum of cached timelines."""
+_MOST_CHILDREN = 500
+"""Sub-runs that the page of a run lists, the latest; its file has all."""
 _MOST_EVENTS = 200_000
 
 
@@ -132,7 +134,8 @@ class RunLibrary:
         new = await _read(self._log.events(run.run_id, after, with_requests=False))
         if known.timeline.last == after:  # unless another request read them meanwhile
             known.add(new)
-        known.children = await _read(self._log.runs(LoggedRunFilter(parent=run.run_id, limit=500)))
+        listed = LoggedRunFilter(parent=run.run_id, limit=_MOST_CHILDREN)
+        known.children = await _read(self._log.runs(listed))
         return known
 
     async def requests(self, known: KnownRun, row_id: int) -> tuple[JsonObject, JsonObject]:
@@ -166,7 +169,7 @@ class RunLibrary:
                 waiting += [each.run_id for each, _ in self._opened.values() if each.parent == run.run_id]
             else:
                 events = await _read(self._log.events(run.run_id))
-                children = await _read(self._log.runs(LoggedRunFilter(parent=run.run_id, limit=500)))
+                children = await _read(self._log.runs(LoggedRunFilter(parent=run.run_id, limit=2**31)))
                 waiting += [each.run_id for each in children]
             lines += lines_of(run, events)
         return "\n".join(lines) + "\n"

@@ -593,6 +593,27 @@ async def test_a_run_goes_into_a_file_and_opens_in_another_studio(tmp_path: Path
     assert not (tmp_path / "others.db").exists()
 
 
+async def test_the_file_of_a_run_has_all_of_its_many_sub_runs(tmp_path: Path) -> None:
+    path = tmp_path / "runs.db"
+    one = ReactiveAgents.create().with_llm(ScriptedLLM(forever(say("Done.")))).with_run_log(path).build()
+
+    @tool
+    async def begin() -> str:
+        """Begin the others."""
+        for number in range(501):
+            await one.run(f"Part {number}.")
+        return "all done"
+
+    llm = ScriptedLLM(call("begin"), answer("All are done."))
+    many = ReactiveAgents.create().with_llm(llm).with_reasoning().with_tools(begin).with_run_log(path).build()
+    async with one, many:
+        result = await many.run("Begin them.")
+    async with studio(path) as client:
+        file = (await client.get(f"/api/runs/{result.run_id}/export")).text
+    runs = [read["run"] for read in map(json.loads, file.splitlines()) if "run" in read]
+    assert len(runs) == 1 + 501
+
+
 async def test_a_file_that_another_program_wrote_again_opens(tmp_path: Path) -> None:
     path = tmp_path / "runs.db"
     async with studio(path, summing(path, *SUM)) as client:
