@@ -204,9 +204,9 @@ def test_nothing_is_lost_doubled_or_repeated(tmp_path: Path, setting: str) -> No
         assert found["left"] == [], line
         if setting == "background":  # it may evaluate the first event before or after the second is planned
             continue
-        in_doubt = len(EVENTS) - len(found["paid"])  # such a call is no success
         assert sum(sum(counts) for _, *counts in found["lessons"]) == 2, line
-        assert sum(failed for _, _, failed in found["lessons"]) in (0, in_doubt), line
+        failed = sum(failed for _, _, failed in found["lessons"])
+        assert len(EVENTS) - len(found["paid"]) <= failed <= 1, line  # the kill may leave one call in doubt
 
 
 if __name__ == "__main__":
