@@ -14,6 +14,7 @@ from typing import Literal, TypeAlias
 from attrs import frozen
 
 from reactive_agents.core.ids import ContextId, EventId, PersonaId, PlanId, TaskId
+from reactive_agents.core.persona_events import PersonaEvent
 from reactive_agents.core.personas import Domain, DomainEvent, PersonaOutcome, PersonaPlan, Room
 from reactive_agents.core.values import Value
 
@@ -134,6 +135,7 @@ class EventEnd(Value):
         evaluate: whether the plan is to be evaluated.
         cost_usd: US dollars since its plan was stored, for the limits of a day.
         is_dead: whether the event was given up without an end.
+        journal: what could not be added to the journal before.
     """
 
     outcome: PersonaOutcome
@@ -142,6 +144,7 @@ class EventEnd(Value):
     evaluate: bool = False
     cost_usd: float = 0.0
     is_dead: bool = False
+    journal: tuple[PersonaEvent, ...] = ()
 
 
 @frozen(eq=False, repr=False)

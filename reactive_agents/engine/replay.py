@@ -268,4 +268,5 @@ def _text_of(body: Any) -> str:
     error = body.get("error")
     if not isinstance(error, dict):
         return ""
-    return decode(error, errors.LLMErrors).map(lambda failed: failed.message).value_or(str(error))
+    failed = decode(error, errors.LLMErrors | errors.ToolErrors)
+    return failed.map(lambda known: known.message).value_or(str(error))

@@ -295,7 +295,7 @@ class Cycle:
         if progress or self.unrecorded:
             saved = await self.attempt_or("record", stored, None)
         else:  # a step that the store does not know would be repeated by a later process
-            saved = await self.read(stored, None)
+            saved = await self.read(stored, None, stage="record")
         if saved is False:
             raise OvertakenError
         if saved:

@@ -242,16 +242,26 @@ class Persona:
         Fails with ``MemoryUnavailable``.
         """
         store, now, own = self.services.store, self.services.clock.now(), self._schedules
+        listed = WorkFilter(self.settings.id, ("schedule",), ("open",), limit=_MOST_SCHEDULES)
+        found = await attempt(store.find_work(listed))
+        if isinstance(found, Failure):
+            return Failure(found.failure())
+        every = [item for item in found.unwrap() if item.key.startswith(CRON)]
+        stored = {(item.room.domain, item.key, to_json(item.event)): item for item in every}
         for key, (domain, each) in own.items():
             event = _scheduled(each)
             following = next_time(each.cron, each.timezone, now)
+            earlier = stored.get((domain, f"{CRON}{each.name}", to_json(event)))  # from when names were keys
+            if earlier is not None and earlier.due is not None:
+                following = min(following, earlier.due)
             added = await attempt(store.add_schedule(self.room_of(domain, event), key, event, following))
             if isinstance(added, Failure):
                 return added
-        listed = WorkFilter(self.settings.id, ("schedule",), ("open",), limit=_MOST_SCHEDULES)
-        for item in (await attempt(store.find_work(listed))).value_or(()):
+            if earlier is not None:
+                await attempt(store.order_work(earlier.number, "drop"))
+        for item in every:
             unserved_since = max(item.updated_at, item.due or item.updated_at)
-            is_other = item.key.startswith(CRON) and item.key not in own and item.room.domain in self.domains
+            is_other = item.key not in own and item.room.domain in self.domains
             if is_other and unserved_since < now - UNSERVED_SCHEDULE:
                 await attempt(store.order_work(item.number, "drop"))
         while (due := (await self.claim("schedule")).value_or(None)) is not None:
@@ -679,7 +689,8 @@ class Persona:
                 changed, blocked = evolve(event, content=BLOCKED), report.detail or report.violation
             changed = evolve(changed, author=self._name_of(event, cycle))
         if changed != event and cycle.claim is not None:
-            await cycle.read(self.services.store.replace_event(cycle.claim, changed), default=True)
+            replaced = self.services.store.replace_event(cycle.claim, changed)
+            await cycle.read(replaced, default=True, stage="record")
         return changed, blocked and f"A guardrail blocked the event: {blocked}"
 
     async def _check_name(self, event: DomainEvent, cycle: Cycle) -> str:
@@ -704,7 +715,8 @@ class Persona:
         reason = f"Its process ended {ends} times without progress, and it is given up."
         if plan is None and cycle.claim is not None and cycle.domain.engine.ports.guardrail != Nothing:
             unchecked = evolve(event, content=UNCHECKED, author=self._name_of(event, cycle))
-            await cycle.read(self.services.store.replace_event(cycle.claim, unchecked), default=True)
+            replaced = self.services.store.replace_event(cycle.claim, unchecked)
+            await cycle.read(replaced, default=True, stage="record")
         if plan is not None:
             await cancel_steps(plan, cycle)
             plan = end_plan(plan, "failed", self.services.clock.now())
@@ -787,7 +799,15 @@ class Persona:
         elif outcome.status != "declined" and policy.fallback:
             messages = (_fallback(outcome.event_id, policy, is_delivered=delivered),)
         evaluates = plan is not None and cycle.reasons and self.settings.evaluation != "off"
-        end = EventEnd(outcome, plan, messages, evaluates and not is_dead, cycle.unstored_usd, is_dead)
+        end = EventEnd(
+            outcome,
+            plan,
+            messages,
+            evaluates and not is_dead,
+            cycle.unstored_usd,
+            is_dead,
+            cycle.unrecorded,
+        )
         if cycle.claim is not None:
             stored = await attempt(self.services.store.end_event(cycle.claim, end))
             if isinstance(stored, Failure):  # it is lost with the process too, and done again

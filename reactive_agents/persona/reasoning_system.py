@@ -157,7 +157,8 @@ async def _store(
     if not after and plan is None:
         return True
     changes = [(before.get(name), learning) for name, learning in after.items()]
-    stored = await cycle.read(cycle.services.store.change_learnings(changes, cycle.claim, plan=plan), None)
+    pending = cycle.services.store.change_learnings(changes, cycle.claim, plan=plan)
+    stored = await cycle.read(pending, None, stage="learn")
     if stored == "lost":
         raise OvertakenError
     for update in updates if stored == "stored" else ():

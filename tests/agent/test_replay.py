@@ -26,6 +26,7 @@ from reactive_agents.core.errors import (
     RecordErrors,
     RunRefused,
     ScriptExhausted,
+    ToolFailed,
     root_cause,
 )
 from reactive_agents.core.events import PlanStoreFailed
@@ -260,6 +261,21 @@ async def test_a_run_that_a_budget_ended_is_forked_at_the_call_that_was_not_made
     with pytest.raises(AgentError, match="has 1 step, and no step 2"):
         await rich.runs.fork("r1", at=2)
     assert (await rich.runs.resume(await rich.runs.fork("r1", at=1))).output == "Four."
+
+
+async def test_the_step_of_a_call_that_failed_says_why(tmp_path: Path) -> None:
+    def pay(invoice: str) -> str:
+        """Pay an invoice."""
+        raise OSError("No money.")
+
+    llm = ScriptedLLM(call("pay", invoice="A"), forever(answer("It is not paid: no money.")))
+    one = ReactiveAgents.create().with_llm(llm).with_reasoning().with_tools(pay)
+    agent = one.with_durability(tmp_path / "r.db", recover=False).build()
+    await agent.run("Pay A.", run_id="r1")
+    steps = await agent.runs.steps("r1")
+    assert [each.text for each in steps if each.kind == "tool"] == [
+        ToolFailed("pay", "No money.", "OSError").message
+    ]
 
 
 async def test_the_step_of_a_replay_is_a_number_of_the_recorded_steps(tmp_path: Path) -> None:

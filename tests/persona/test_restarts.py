@@ -327,6 +327,28 @@ async def test_a_step_that_failed_is_shown_to_the_next_though_the_store_was_busy
     assert [each.outcome.success for each in journal if isinstance(each, PersonaStepEnded)] == [False, True]
 
 
+@pytest.mark.parametrize("is_stored", [False, True], ids=["busy", "the answer of the server is lost"])
+async def test_the_outcome_of_the_last_step_is_stored_once_though_its_store_failed(is_stored: bool) -> None:
+    llm = ScriptedLLM(planned("Pay A."), call("pay", invoice="A"), say("It is paid."))
+    bench = persona_bench(llm, tools=FakeTools({"pay": lambda **given: "It is paid."}), evaluation="off")
+    store, save_plan = bench.store, bench.store.save_plan
+
+    def fails_after_the_step(plan: object, *given: Any, **named: Any) -> Any:
+        if not named.get("journal"):
+            return save_plan(plan, *given, **named)
+        lost = MemoryUnavailable("The connection is lost.", "save_plan")
+        if is_stored:
+            return save_plan(plan, *given, **named).bind(lambda _: FutureResult.from_failure(lost))
+        return FutureResult.from_failure(lost)
+
+    store.save_plan = fails_after_the_step
+    outcome = await bench.process()
+    assert outcome.plan is not None
+    journal = (await attempt(store.journal(outcome.plan.task.id))).unwrap()
+    (ended,) = (each.outcome for each in journal if isinstance(each, PersonaStepEnded))
+    assert [each.tool for each in ended.calls] == ["pay"], "what the evaluation is shown"
+
+
 async def test_no_step_begins_that_a_later_process_would_not_know_of() -> None:
     llm = ScriptedLLM(*[planned("Pay A.")] * 2, say("It is paid.", when="Pay A."))
     bench = persona_bench(llm, evaluation="off", delivery=DeliveryPolicy(backoff_s=0.001))

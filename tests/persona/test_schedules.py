@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import anyio
@@ -17,6 +17,7 @@ from reactive_agents import AgentError, Personas
 from reactive_agents.agent.persona import PersonaAgent
 from reactive_agents.core.errors import MemoryUnavailable
 from reactive_agents.core.events import ToolCallCompleted
+from reactive_agents.core.ids import ContextId, EventId
 from reactive_agents.core.persona_queue import WorkFilter
 from reactive_agents.core.personas import DomainEvent, EngagementPolicy, EventSchedule, PersonaOutcome, Room
 from reactive_agents.effects import attempt
@@ -98,6 +99,29 @@ async def test_a_removed_schedule_comes_no_more_and_is_dropped_after_a_day() -> 
         advance(removed, passed)
         assert await resumed(removed) == []
         assert [each.status for each in bench.store.work.values()] == [status]
+
+
+async def test_a_schedule_that_was_stored_by_its_name_alone_goes_on() -> None:
+    """As an earlier version stored it, with a time that came while no process ran."""
+    bench = bench_with()
+    room = Room(bench.persona.settings.id, "chat", ContextId("team"))
+    event = DomainEvent(
+        EventId("morning"),
+        ContextId("team"),
+        MORNING.author,
+        MORNING.content,
+        datetime.fromtimestamp(0, UTC),
+        MORNING.priority,
+        {"cron": MORNING.cron, "timezone": MORNING.timezone, "direct": True},
+    )
+    at_eight = START.replace(hour=8)
+    (await attempt(bench.store.add_schedule(room, "cron/morning", event, at_eight))).unwrap()
+    advance(bench, 1)
+    later = another_process(bench, MORNING)
+    assert await resumed(later) == [(f"morning@{at_eight:%Y-%m-%dT%H:%M:%S}", "team")]
+    assert [each.status for each in bench.store.work.values() if each.key == "cron/morning"] == ["dropped"]
+    advance(later, 1)
+    assert len(await resumed(later)) == 1
 
 
 async def test_processes_with_different_schedules_keep_those_of_each_other() -> None:

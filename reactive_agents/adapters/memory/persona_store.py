@@ -473,6 +473,8 @@ class SqlitePersonaStore:
                 return False
             if plan is not None:
                 _save_plan(file, plan=plan, now=self._now)
+            for event in end.journal:
+                _add_to_journal(file, event)
             item = evolve(claim, plan_id=None if plan is None else plan.id)
             for message in end.messages:
                 _add_message(file, item=item, message=message, now=self._now)
@@ -818,8 +820,13 @@ def _held(file: Transaction, table: str, known: personas.LearningEntry | persona
 
 
 def _add_to_journal(file: Transaction, event: PersonaEvent) -> None:
+    """Append an event once: the answer to an earlier try may have been lost."""
     values = (event.task_id, to_json(event, PersonaEvent))
-    file.execute("INSERT INTO persona_journal (task_id, data) VALUES (?, ?)", values)
+    file.execute(
+        "INSERT INTO persona_journal (task_id, data) SELECT ?, ?"
+        " WHERE NOT EXISTS (SELECT 1 FROM persona_journal WHERE task_id = ? AND data = ?)",
+        (*values, *values),
+    )
 
 
 def _change_learnings(
