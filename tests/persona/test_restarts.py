@@ -22,6 +22,7 @@ from reactive_agents.core.errors import MemoryUnavailable, RateLimited
 from reactive_agents.core.persona_events import (
     PersonaPlanAdjusted,
     PersonaPlanResumed,
+    PersonaStageFailed,
     PersonaStepEnded,
     PersonaStepStarted,
 )
@@ -363,6 +364,7 @@ async def test_no_step_begins_that_a_later_process_would_not_know_of() -> None:
     bench.store.save_plan = is_busy_at_first
     assert (await bench.process()).status == "declined"
     assert [each.purpose for each in llm.requests] == ["persona-plan"]
+    assert {each.stage for each in bench.recorder.of(PersonaStageFailed)} == {"record"}
     bench.clock.advance(1)
     (outcome,) = (await attempt(bench.persona.resume())).unwrap()
     assert outcome.answer == "It is paid."
