@@ -93,12 +93,12 @@ class SqliteContent:
     @effect
     async def put(self, part: Content, data: bytes, owner: ContentOwner) -> Result[None, ContentUnavailable]:
         """Store bytes under the digest of their part, held by the run of the owner."""
-        held_us, holder = microseconds(self._clock.now()), f"run:{owner.run_id}"
         days = _LONGEST_DURABLE_RUN_DAYS if owner.durable else _LONGEST_RUN_DAYS
-        row = (part.digest, holder, owner.user, to_json(part, Content), held_us, days)
+        held = (part.digest, f"run:{owner.run_id}", owner.user, to_json(part, Content))
 
         def work(file: sql.Transaction) -> None:
-            file.execute(_HELD_BY_RUN, row)  # first, since a concurrent release would delete the bytes
+            # first, since a concurrent release would delete the bytes
+            file.execute(_HELD_BY_RUN, (*held, self._shared_now(), days))
             file.execute(
                 "INSERT INTO contents VALUES (?, ?, ?) ON CONFLICT DO NOTHING", (part.digest, len(data), data)
             )
@@ -116,7 +116,6 @@ class SqliteContent:
         """End the hold of a run; delete content without a session beyond a limit."""
 
         def work(file: sql.Transaction) -> None:
-            now = microseconds(self._clock.now()) + self._file.skew_us  # of what other machines hold
             file.execute("UPDATE content_holders SET running = 0 WHERE holder = ?", (f"run:{run_id}",))
             unheld = file.execute(
                 "SELECT contents.digest, size FROM (SELECT digest, max(held_us) AS latest"
@@ -125,7 +124,7 @@ class SqliteContent:
                 " WHERE NOT EXISTS (SELECT 1 FROM content_holders WHERE digest = held.digest"
                 f" AND (NOT {_IS_OF_RUN} OR (running > 0 AND held_us >= ? - running * {_DAY_US})))"
                 " ORDER BY latest DESC",
-                (now,),
+                (self._shared_now(),),
             ).fetchall()
             kept = 0
             for digest, size in unheld:
@@ -146,6 +145,10 @@ class SqliteContent:
         if isinstance(deleted, Success):
             await self._file.empty_log()
         return deleted
+
+    def _shared_now(self) -> int:
+        """Return the time of the clock that all processes share, within a transaction."""
+        return microseconds(self._clock.now()) + self._file.skew_us
 
     async def _write(self, operation: str, work: sql.Work[_T]) -> Result[_T, ContentUnavailable]:
         # of two concurrent releases, each would leave the bytes to the other

@@ -155,6 +155,7 @@ async def test_pruning_deletes_what_ended_runs_without_a_session_left(place: str
     await put(store, b"runs", "run-2")
     clock.advance(60)
     before = clock.now()
+    clock.advance(1)
     await put(store, b"newer", "run-3")
     await release(store, "run-3", keep=1_000)
     (await attempt(sessions.prune(before))).unwrap()

@@ -212,14 +212,15 @@ async def test_a_reserved_turn_is_kept_by_the_clock_of_the_server(
     await sessions.aclose()
 
 
-async def test_bytes_of_a_run_stay_although_the_clock_of_another_machine_is_ahead(
-    place: str, apart: Callable[[int], Apart]
+@pytest.mark.parametrize(("here_is", "there_is"), [(0, 3), (-3, -3), (-3, 0)])
+async def test_bytes_of_a_run_stay_although_the_clock_of_a_machine_is_wrong(
+    here_is: int, there_is: int, place: str, apart: Callable[[int], Apart]
 ) -> None:
     data = b"an image"
     part = stored(Image.from_bytes(data), data, media_type="image/png", tokens=1)
-    here, there = SqliteSessions(place, clock=apart(0)), SqliteSessions(place, clock=Apart())
+    here, there = SqliteSessions(place, clock=apart(here_is)), SqliteSessions(place, clock=Apart())
     assert await attempt(here.content.put(part, data, ContentOwner(RUN, "ada"))) == Success(None)
-    apart(3)
+    apart(there_is)
     assert await attempt(there.content.release(RunId("another"), keep=0)) == Success(None)
     assert await attempt(there.content.read(part.digest, "ada")) == Success(data)
     for each in (here, there):
