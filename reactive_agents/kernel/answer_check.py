@@ -143,13 +143,17 @@ _PASSING = lazy_pattern(
 )
 """In errors that another try may not meet."""
 _FAILED = lazy_pattern(
-    rf"\W*(?:(?!{alternatives('negation')}\b)[^\W\d]\w*[ :]\s*){{0,2}}(?P<sign>{alternatives('failed')})\b",
+    rf"\W*(?:(?!{alternatives('negation')}\b)[^\W\d]\w*[ :]\s*){{0,2}}(?P<sign>{alternatives('failed')})\b"
+    rf"(?!-|(?: [^\W\d]+){{1,3}} ?: ?\d|(?: [^\W\d]+){{0,3}} ?: ?(?:0|{alternatives('negation')})\b(?! \w))",
     re.IGNORECASE,
 )
-"""The beginning of a result that is an error: "Error: …", "Permission denied"."""
+"""The beginning of a result that is an error: "Error: …", "Permission denied".
+
+A number or "none" after the name of something is data: "Denied requests: 2", "Failed: 0, passed: 9".
+"""
 _FAILED_FIELD = lazy_pattern(
     r"\s*\{(?:[^{}]*,)?\s*[\"'](?:error[\"']\s*:(?!\s*(?:null\b|None\b|false\b|[\"']{2}|\[\]|\{\}|0\b))"
-    r"|(?:success|ok)[\"']\s*:\s*(?:false\b|0\b)|status[\"']\s*:\s*[\"'](?:error|fail))",
+    r"|(?:success|ok)[\"']\s*:\s*(?:false\b|0\b)|status[\"']\s*:\s*[\"'](?:error|fail(?:ed|ure)?)[\"'])",
     re.IGNORECASE,
 )
 """The field of a result by which a call has failed: ``{"success": false}``."""

@@ -74,6 +74,8 @@ _AND_WORD = lazy_pattern(rf"(?<![\w-]){alternatives('and')}(?![\w'’-])")
 """Not "e-mail" and "I", which begin with words of other languages."""
 _JOINING = frozenset(each for each in word_set("and") | word_set("or") if each.isalpha() and each[1:])
 _LONGEST_JOINING = 20
+_LEAST_CUT = 8
+"""Words of a text that is cut; a shorter one may be about its last word: "In Dutch you say en"."""
 _SPARED = lazy_pattern(rf"{expression('spare')}[^,;!?\n]{{0,80}}", re.IGNORECASE)
 """What is to be left as it is, after the words that say so."""
 _FIGURE_ASKED = lazy_pattern(expression("figure_asked"), re.IGNORECASE)
@@ -261,7 +263,7 @@ def is_stuck(text: str, task: str) -> bool:
 def is_cut(text: str) -> bool:
     """Return whether a text ends with a word such as "and"."""
     last = text[-_LONGEST_JOINING:].rsplit(maxsplit=1)
-    return len(last) > 1 and last[1] in _JOINING and text.count(" ") >= FEW_WORDS
+    return len(last) > 1 and last[1] in _JOINING and size_of(text) >= _LEAST_CUT
 
 
 def squeezed(text: str) -> str:

@@ -74,6 +74,8 @@ _OF_SEVERAL = lazy_pattern(
     rf"(?:{expression('greater')}|{expression('lesser')})",
 )
 """Words such as "the second highest" and "the two cheapest"."""
+_COMPARING = lazy_pattern(rf"(?:\w+\s)?(?:{expression('greater')}|{expression('lesser')})(?:\s\w+)?")
+"""A comparing word with those beside it: "scored more goals"."""
 _WORD_BESIDE = lazy_pattern(r"([^\W\d]+) (?=\d)|\d ([^\W\d]+)")
 _UNIT = lazy_pattern(r"\s?(?:[%°€$£]\s?\w?|[^\W\d_]+)")
 _BESIDE_END = lazy_pattern(r"[\d,;|{}\n]")
@@ -324,22 +326,21 @@ def _is_of_other_kind(text: str, task: str, looked_up: Mapping[str, str], things
 def compares(task: str) -> int:
     """Return 1 if a text is about the greatest, -1 for the least, 0 for neither.
 
-    It is about neither if it has words of both, or if the text is about several, or another than the
-    first: "the second highest".
+    It is about neither if it compares twice, or is about several, or another than the first: "the second
+    highest".
     """
     task = task.lower()
-    greater, lesser = _GREATER.search(task), _LESSER.search(task)
-    if (greater or lesser) and _OF_SEVERAL.search(task):
-        return 0
-    return 0 if (greater is None) == (lesser is None) else 1 if greater else -1
+    greater, lesser = len(_GREATER.findall(task)), len(_LESSER.findall(task))
+    return 0 if greater + lesser != 1 or _OF_SEVERAL.search(task) else greater - lesser
 
 
 def miscompared(text: str, task: str, looked_up: Mapping[str, str]) -> Mapping[str, str]:
     """Return the values of things that a text compares wrongly, by the things.
 
     "Riga is warmer", where Riga has 5 degrees and Naples 18; "Bern lies highest" of three of which another
-    does; "Yes" to "Is it above 20?". Each thing has one number in its results, or one beside a word of the
-    task, all of one unit. What is said of more than one thing is about the one before the comparing word.
+    does; "Yes" to "Is it above 20?". Each thing has one number in its results, or one beside what the task
+    compares, with the same words around. What is said of more than one thing is about the one before the
+    comparing word. A task with another number, or that names one of a list, asks for more than to compare.
 
     Args:
         looked_up: the results by the thing that they are of; of one that lists things, these are compared.
@@ -348,26 +349,48 @@ def miscompared(text: str, task: str, looked_up: Mapping[str, str]) -> Mapping[s
     if not sign or not looked_up or denies(task):
         return {}
     task = task.lower()
-    values = _values_of(looked_up, task)
+    values, subject = _values_of(looked_up, task)
     said = [each for each in clauses.clauses_of(text.lower()) if not clauses.QUESTION.search(each)]
-    if not values or not said:
+    if not values or not said or _has_condition(task, looked_up, values):
         return {}
     shown = {thing: f"{value:g}" for thing, (value, _) in values.items()}
     if (is_so := _whether(said[0])) is not None:
         truth = _truth_of(task, sign, values)
         return shown if truth is not None and truth is not is_so else {}
-    if len(values) < 2 or len({unit for _, unit in values.values()}) > 1 or _LIMIT.search(task):
+    if len(values) < 2 or _LIMIT.search(task):
         return {}
+    first = max(values, key=lambda each: sign * values[each][0])
+    if said[0].startswith(first.lower()) and said[0][len(first) :].lstrip()[:1] in ",.!(":
+        return {}  # "Naples, although Riga has more sun"
     named = [each for each in values if clauses.names(text, each)]
     for clause in said:
-        if len(named) > 1 and not compares(clause):
-            continue  # one of a list
+        if not compares(clause):
+            if len(named) > 1:
+                continue  # one of a list
+        elif subject and subject.isdisjoint(_subject_of(clause)):
+            continue  # it compares other numbers
         chosen, others, direction = _chosen_in(clause, sign, values)
         if chosen and any(direction * (values[each][0] - values[chosen][0]) > 0 for each in others):
             return shown
         if chosen:
             break
     return {}
+
+
+def _has_condition(task: str, looked_up: Mapping[str, str], values: Mapping[str, tuple[float, str]]) -> bool:
+    """Return whether more counts than the values: "With 20 % off", "apart from Ibis"."""
+    if values.keys() != looked_up.keys() and any(clauses.names(task, each) for each in values):
+        return True
+    rest = _LIMIT.sub(" ", task)
+    for each in looked_up:
+        rest = clauses.without(rest, each)
+    return NUMBER.search(rest) is not None
+
+
+def _subject_of(text: str) -> frozenset[str]:
+    """Return the beginnings of the comparing word of a text, and of those beside it."""
+    found = _COMPARING.search(text)
+    return begins_words(found[0]) if found else frozenset()
 
 
 def _chosen_in(
@@ -386,10 +409,10 @@ def _chosen_in(
         return "", (), 0
     if is_one or word is None:
         return next(iter(places)), [*values], own or sign
-    before = [each for each, at in places.items() if at < word.start()]
-    chosen = (
-        max(before, key=lambda each: places[each]) if before else min(places, key=lambda each: places[each])
-    )
+    before = {each: at for each, at in places.items() if at < word.start()}
+    chosen = max(before, key=before.__getitem__) if before else min(places, key=places.__getitem__)
+    if _THAN.search(clause, word.end(), places[chosen]):
+        return "", (), 0  # "More than Bob earns Ada"
     return chosen, [*places], own
 
 
@@ -410,36 +433,45 @@ def _truth_of(task: str, sign: int, values: Mapping[str, tuple[float, str]]) -> 
         known = unit == asked or not (unit and asked)
         return sign * (value - _signed(limit[1])) > 0 if known and not more else None
     chosen, others, _ = _chosen_in(task, sign, values)
-    if len(others) != 2 or len(values) != 2 or len({unit for _, unit in values.values()}) > 1:
+    if len(others) != 2 or len(values) != 2:
         return None
     other = next(each for each in others if each != chosen)
     return sign * (values[chosen][0] - values[other][0]) > 0
 
 
-def _values_of(looked_up: Mapping[str, str], task: str) -> Mapping[str, tuple[float, str]]:
-    """Return the number and unit of each thing; of none if one is not clear."""
-    told = looked_up
+def _values_of(
+    looked_up: Mapping[str, str], task: str
+) -> tuple[Mapping[str, tuple[float, str]], frozenset[str]]:
+    """Return the number and unit of each thing; of none if one is not clear.
+
+    The second part has the words by which these were told from other numbers, if there are any.
+    """
+    told, is_list = looked_up, False
     if len(looked_up) == 1 and not _LIMIT.search(task):
         lines = [*filter(str.strip, without_list_marks(next(iter(looked_up.values()))).splitlines())]
-        told = {each: each for each in lines[:_MOST_FIGURES]} if len(lines) > 1 else {}
+        told, is_list = {each: each for each in lines[:_MOST_FIGURES]}, len(lines) > 1
+        if not is_list:
+            return {}, frozenset()
     found: dict[str, tuple[float, str]] = {}
+    subject, beside = frozenset[str](), set[str]()
     for thing, result in told.items():
         numbers = [*_SIGNED.finditer(plain_numbers(result))]
         if len(numbers) > 1:
-            asked = begins_words(task) - begins_words(thing)
-            numbers = [each for each in numbers if asked & begins_words(_around(each))]
+            subject = _subject_of(task)
+            numbers = [each for each in numbers if subject & begins_words(" ".join(_around(each)))]
         if len(numbers) != 1:
-            return {}
-        number = numbers[0]
-        name = thing if told is looked_up else thing[: number.start()].strip(" :,-–|")
+            return {}, frozenset()
+        number, (before, after) = numbers[0], _around(numbers[0])
+        name = thing[: number.start()].strip(" :,-–|") if is_list else thing
         found[name] = _signed(number[0]), _unit_after(number.string, number.end())
-    return found
+        beside.add(after if is_list else clauses.without(f"{before} {after}", thing))
+    return ({}, frozenset()) if len(beside) > 1 or "" in found else (found, subject)
 
 
-def _around(number: re.Match[str]) -> str:
-    """Return the words beside a number, up to the next sign or number."""
+def _around(number: re.Match[str]) -> tuple[str, str]:
+    """Return the words before and after a number, up to the next sign or number."""
     before = _BESIDE_END.split(number.string[: number.start()])[-1]
-    return f"{before} {_BESIDE_END.split(number.string[number.end() :])[0]}"
+    return before, _BESIDE_END.split(number.string[number.end() :])[0]
 
 
 def _signed(number: str) -> float:

@@ -45,6 +45,8 @@ MUSIC = (
 )
 TODO = ("create_task(title): Create a task",)
 TRAINS = ("search_trains(start, end): Search train connections",)
+PRICES = ("get_price(product): Price of a product in euros",)
+SERVERS = ("restart_server(server): Restart a server",)
 
 
 def each_of(tool_name: str, parameter: str, results: Mapping[str, str]) -> tuple[Call, ...]:
@@ -78,9 +80,22 @@ LUC: tuple[Call, ...] = (
 TOLD_BO: Call = ("send_email", {"to": "bo@d.example", "body": "I am late."}, "ok")
 HURT: tuple[Call, ...] = (("search_song", {"query": "Hurt"}, "Hurt - Johnny Cash (id 88)"),)
 FAILED_BUILD: tuple[Call, ...] = (("create_task", {"title": "Fix it"}, "Failed build: t-12 created"),)
+POINTS = each_of("team_stats", "team", {"Ajax": "points 61, goals 58", "PSV": "points 64, goals 55"})
+PAID = each_of("salary_of", "employee_id", {"E-3": "5200 EUR per month", "E-4": "60000 EUR per year"})
+DESKS = each_of("get_price", "product", {"Aero": "249", "Nova": "219"})
+POOLS = (("hotel_search", {"city": "Arles"}, "Rhone 88 EUR, pool\nCloitre 79 EUR no pool\nCalendal 104 EUR"),)
+
+
+def restarted(result: str) -> tuple[Call, ...]:
+    """Return the call that restarts a server, with its result."""
+    return (("restart_server", {"server": "web1"}, result),)
+
+
 WARMER, IS_WARMER = "Which is warmer, Riga or Naples?", "Is Riga warmer than Naples?"
 SCORED, INVITE = "Has Getafe scored more goals than Osasuna?", "Invite Bo to Friday's party by e-mail."
 HIGHEST = "Which of Bern, Chur and Sion has the highest altitude?"
+MORE_POINTS, RESTART = "Which team has more points, Ajax or PSV?", "Restart web1."
+CHEAPEST, IS_RUNNING = "Which hotel in Arles is cheapest?", "web1 is running again."
 DEAREST = "Which hotel in Arles is cheapest, and which is the most expensive?"
 
 DONE: tuple[tuple[Sequence[str], str, Sequence[Call], str], ...] = (
@@ -97,6 +112,28 @@ DONE: tuple[tuple[Sequence[str], str, Sequence[Call], str], ...] = (
     (CITIES, "Rank Bern, Chur and Sion by altitude, highest last.", HEIGHTS, "Sion, Bern, Chur."),
     (CITIES, "What's the second highest of Bern, Chur and Sion by altitude?", HEIGHTS, "Bern, at 540 m."),
     (CITIES, HIGHEST, HEIGHTS, "Bern and Sion lie lower; the highest is Chur."),
+    (SPORT, MORE_POINTS, POINTS, "PSV, with 64 points; Ajax has 61, though it has scored more goals."),
+    (SPORT, MORE_POINTS, POINTS, "Ajax has more goals. PSV has more points: 64 to 61."),
+    (SPORT, MORE_POINTS, POINTS, "Ajax has more goals, but PSV has more points (64 to 61)."),
+    (SPORT, MORE_POINTS, POINTS, "PSV, although Ajax shot more often."),
+    (STAFF, "Who earns more, E-3 or E-4?", PAID, "E-3 earns more: 62,400 a year against 60,000."),
+    (STAFF, "Wer verdient mehr, E-3 oder E-4?", SALARIES, "Mehr als E-4 verdient E-3, nämlich 4.100."),
+    (
+        PRICES,
+        "Is Nova cheaper than Aero with 40 euros off the Aero?",
+        DESKS,
+        "No, Aero costs 209 euros then.",
+    ),
+    (HOTELS, f"Apart from Le Cloitre: {CHEAPEST}", LIST, "Hotel Rhone is cheapest, with 88 euros."),
+    (HOTELS, f"{CHEAPEST[:-1]} with a pool?", POOLS, "Rhone is the cheapest one with a pool, at 88 euros."),
+    (SERVERS, RESTART, restarted("Denied requests: 12"), IS_RUNNING),
+    (SERVERS, RESTART, restarted("Failed checks: none. Passed: 3"), IS_RUNNING),
+    (SERVERS, RESTART, restarted("Failed: 0, passed: 3"), IS_RUNNING),
+    (SERVERS, RESTART, restarted("Erreurs : 0"), IS_RUNNING),
+    (SERVERS, RESTART, restarted("Failure rate 0.1 %"), IS_RUNNING),
+    (SERVERS, RESTART, restarted("Error-free restart"), IS_RUNNING),
+    (SERVERS, RESTART, restarted('{"status": "failed_over", "done": true}'), IS_RUNNING),
+    (BANK, "How do you say 'and' in Dutch?", (), "In Dutch you say en"),
     (SHOP, "Add 3 and 5.", (), "8"),
     (GIVING, "Give me a reason to stay", (), "Because people here would miss you."),
     (
@@ -183,6 +220,11 @@ NOT_DONE: tuple[tuple[Sequence[str], str, Sequence[Call], str], ...] = (
         "There are two trains: IC 901 leaves at 08:10 and",
     ),
     (ROADS, "Quelle est la distance entre Metz et Brest ?", (), "Je vais vérifier la distance."),
+    (SPORT, MORE_POINTS, POINTS, "Ajax has more points."),
+    (SERVERS, "Herstart server web1.", restarted("Mislukt: geen toegang"), "Server web1 is herstart."),
+    (SERVERS, RESTART, restarted("Error 404: no such server"), IS_RUNNING),
+    (SERVERS, RESTART, restarted("An error occurred"), IS_RUNNING),
+    (SERVERS, RESTART, restarted("Failed: not found"), IS_RUNNING),
 )
 
 
@@ -229,3 +271,10 @@ def test_an_honest_answer_completes_its_run(
     status, asked = ended(tools, task, calls, text, delivered=delivered)
     is_reckoned = "%" in task  # what follows in more than two steps is asked about once
     assert (status, asked > 0) == ("completed", is_reckoned)
+
+
+@pytest.mark.parametrize("delivered", [True, False])
+def test_an_answer_that_first_asks_for_what_it_needs_is_no_announcement(delivered: bool) -> None:
+    text = "Gladly. From where to where? I'll search for connections then."
+    status, _ = ended(TRAINS, "Could you find me a train?", (), text, delivered=delivered)
+    assert status == "completed"

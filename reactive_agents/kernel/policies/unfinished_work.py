@@ -141,7 +141,11 @@ def undone_act(
     the one that the task orders. Of several to be deleted, one that does not exist is no failure.
     """
     tools = {each.name: each for each in offered if each.name != FINAL_ANSWER}
-    acted = [each for name, each in tools.items() if name in counted.succeeded and clauses.may_act(each)]
+    reported = [
+        step.tool for step in steps if not step.is_failed_call and _did_fail(step, tools.get(step.tool), task)
+    ]
+    worked = {name for name, times in counted.succeeded.items() if times > reported.count(name)}
+    acted = [each for name, each in tools.items() if name in worked and clauses.may_act(each)]
     wanted = {
         name
         for name, each in tools.items()
@@ -165,7 +169,7 @@ def undone_act(
         has_worked = known.success and not has_failed
         if has_worked and is_choice and clauses.may_act(tool):
             chosen.append(tool)
-        if has_failed and tool.name in counted.succeeded and is_needless(tool, step.content):
+        if has_failed and tool.name in worked and is_needless(tool, step.content):
             continue
         if has_failed and not step.is_declined_or_in_doubt and tool.name in wanted:
             if all(is_for_another_act(each, tool, task, "") for each in chosen):
@@ -175,7 +179,7 @@ def undone_act(
             is_beside = is_for_another_act(tool, tools[by], task, results.get(known.result_key or "", ""))
             if not (is_beside or (only_looks and clauses.is_named_in(tools[by], task))):
                 failed = None
-    return failed if by not in counted.succeeded or clauses.is_english(task) else None
+    return failed if by not in worked or clauses.is_english(task) else None
 
 
 def undone_act_of(state: KernelState, context: KernelContext) -> ReasoningStep | None:
@@ -212,8 +216,7 @@ def last_failure(state: KernelState, context: KernelContext) -> ReasoningStep | 
     last = next((step for step in reversed(state.steps) if evidence.is_of_tool(step)), None)
     if last is None:
         return None
-    tool = context.toolset.definition((last.metadata and last.metadata.tool_used) or "")
-    return last if _did_fail(last, tool, context.input.to_do) else None
+    return last if _did_fail(last, context.toolset.definition(last.tool), context.input.to_do) else None
 
 
 def _did_fail(step: ReasoningStep, tool: ToolDefinition | None, task: str) -> bool:
