@@ -348,21 +348,33 @@ def miscompared(text: str, task: str, looked_up: Mapping[str, str]) -> Mapping[s
     sign = compares(task)
     if not sign or not looked_up or denies(task):
         return {}
-    task = task.lower()
-    values, subject = _values_of(looked_up, task)
+    asked = task.lower()
+    values, subject = _values_of(looked_up, asked)
     said = [each for each in clauses.clauses_of(text.lower()) if not clauses.QUESTION.search(each)]
-    if not values or not said or _has_condition(task, looked_up, values):
+    if not values or not said or _has_condition(asked, looked_up, values):
         return {}
-    shown = {thing: f"{value:g}" for thing, (value, _) in values.items()}
     if (is_so := _whether(said[0])) is not None:
-        truth = _truth_of(task, sign, values)
-        return shown if truth is not None and truth is not is_so else {}
-    if len(values) < 2 or _LIMIT.search(task):
-        return {}
+        truth = None if clauses.leaves_choice(task) else _truth_of(asked, sign, values)
+        is_wrong = truth is not None and truth is not is_so
+    elif len(values) < 2 or _THAN.search(asked) or _LIMIT.search(asked):
+        is_wrong = False  # more than one may be "less than Bob"
+    else:
+        is_wrong = _chooses_wrongly(said, sign, values, subject)
+    return {thing: f"{value:g}" for thing, (value, _) in values.items()} if is_wrong else {}
+
+
+def _chooses_wrongly(
+    said: Sequence[str], sign: int, values: Mapping[str, tuple[float, str]], subject: frozenset[str]
+) -> bool:
+    """Return whether the first clause that chooses a thing takes the wrong one.
+
+    Args:
+        subject: words of what is compared, if the results have other numbers too.
+    """
     first = max(values, key=lambda each: sign * values[each][0])
     if said[0].startswith(first.lower()) and said[0][len(first) :].lstrip()[:1] in ",.!(":
-        return {}  # "Naples, although Riga has more sun"
-    named = [each for each in values if clauses.names(text, each)]
+        return False  # "Naples, although Riga has more sun"
+    named = [each for each in values if any(clauses.names(clause, each) for clause in said)]
     for clause in said:
         if not compares(clause):
             if len(named) > 1:
@@ -370,17 +382,20 @@ def miscompared(text: str, task: str, looked_up: Mapping[str, str]) -> Mapping[s
         elif subject and subject.isdisjoint(_subject_of(clause)):
             continue  # it compares other numbers
         chosen, others, direction = _chosen_in(clause, sign, values)
-        if chosen and any(direction * (values[each][0] - values[chosen][0]) > 0 for each in others):
-            return shown
         if chosen:
-            break
-    return {}
+            return any(direction * (values[each][0] - values[chosen][0]) > 0 for each in others)
+    return False
 
 
 def _has_condition(task: str, looked_up: Mapping[str, str], values: Mapping[str, tuple[float, str]]) -> bool:
-    """Return whether more counts than the values: "With 20 % off", "apart from Ibis"."""
+    """Return whether more counts than the values: "With 20 % off", "apart from Ibis".
+
+    That is so too if the name of a thing is a part of another one.
+    """
     if values.keys() != looked_up.keys() and any(clauses.names(task, each) for each in values):
         return True
+    if any(each != other and each in other for each in values for other in values):
+        return True  # "York" and "New York"
     rest = _LIMIT.sub(" ", task)
     for each in looked_up:
         rest = clauses.without(rest, each)
@@ -425,7 +440,7 @@ def _whether(clause: str) -> bool | None:
 
 def _truth_of(task: str, sign: int, values: Mapping[str, tuple[float, str]]) -> bool | None:
     """Return whether yes is right, of two things or of one and a number."""
-    if len(clauses.clauses_of(task)) > 1 or clauses.leaves_choice(task):
+    if len(clauses.clauses_of(task)) > 1:
         return None
     if limit := _LIMIT.search(task):
         (value, unit), *more = values.values()
@@ -433,7 +448,7 @@ def _truth_of(task: str, sign: int, values: Mapping[str, tuple[float, str]]) -> 
         known = unit == asked or not (unit and asked)
         return sign * (value - _signed(limit[1])) > 0 if known and not more else None
     chosen, others, _ = _chosen_in(task, sign, values)
-    if len(others) != 2 or len(values) != 2:
+    if len(others) != 2 or len(values) != 2 or not _THAN.search(task):
         return None
     other = next(each for each in others if each != chosen)
     return sign * (values[chosen][0] - values[other][0]) > 0

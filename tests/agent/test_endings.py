@@ -83,6 +83,8 @@ FAILED_BUILD: tuple[Call, ...] = (("create_task", {"title": "Fix it"}, "Failed b
 POINTS = each_of("team_stats", "team", {"Ajax": "points 61, goals 58", "PSV": "points 64, goals 55"})
 PAID = each_of("salary_of", "employee_id", {"E-3": "5200 EUR per month", "E-4": "60000 EUR per year"})
 DESKS = each_of("get_price", "product", {"Aero": "249", "Nova": "219"})
+THREE = each_of("get_price", "product", {"Aero": "249", "Nova": "219", "Lux": "199"})
+YORKS = each_of("current_weather", "city", {"York": "4 C", "New York": "12 C"})
 POOLS = (("hotel_search", {"city": "Arles"}, "Rhone 88 EUR, pool\nCloitre 79 EUR no pool\nCalendal 104 EUR"),)
 
 
@@ -123,6 +125,26 @@ DONE: tuple[tuple[Sequence[str], str, Sequence[Call], str], ...] = (
         "Is Nova cheaper than Aero with 40 euros off the Aero?",
         DESKS,
         "No, Aero costs 209 euros then.",
+    ),
+    (
+        PRICES,
+        "Which of Aero, Nova and Lux cost less than Aero?",
+        THREE,
+        "Nova costs less, 219, and Lux too, 199.",
+    ),
+    (
+        PRICES,
+        "Quels bureaux sont moins chers qu'Aero ?",
+        THREE,
+        "Nova est moins cher, à 219 €. Lux aussi, à 199 €.",
+    ),
+    (WEATHER, "Which is warmer, York or New York?", YORKS, "New York is warmer (12 °C)."),
+    (WEATHER, "Can I leave my warmer coat at home in Naples and Riga?", RIGA, "No, Riga has only 5 °C."),
+    (
+        WEATHER,
+        "Will I freeze in Naples, or is Riga colder than it?",
+        RIGA,
+        "No, it has 18 °C, and Riga 5 °C.",
     ),
     (HOTELS, f"Apart from Le Cloitre: {CHEAPEST}", LIST, "Hotel Rhone is cheapest, with 88 euros."),
     (HOTELS, f"{CHEAPEST[:-1]} with a pool?", POOLS, "Rhone is the cheapest one with a pool, at 88 euros."),

@@ -347,10 +347,8 @@ def unsupported(state: KernelState, context: KernelContext) -> Verdict | None:
     contradiction = None if context.later_messages() else _contradiction_in(proposal.text, seen, state)
     if contradiction:  # of what the task asks; a later message may ask for something else
         before = _turn_before(state)
-        is_said_again = state.ledger.idle_turns or any(
-            _contradiction_in(each, seen, state) for each in before
-        )
-        if told < MOST_UNSUPPORTED and not (told and is_said_again):
+        is_kept = state.ledger.idle_turns or any(_contradiction_in(each, seen, state) for each in before)
+        if told < MOST_UNSUPPORTED and not (told and is_kept):
             return Redirect(UNSUPPORTED, contradiction[0])
         return Stop(UNSUPPORTED, "partial", proposal.text, f"{contradiction[1]} Missing: the right ones.")
     needs_source = told and (clauses.is_of_now(seen.task) or _is_by_number(state, seen.task))
