@@ -242,6 +242,7 @@ NOT_DONE: tuple[tuple[Sequence[str], str, Sequence[Call], str], ...] = (
         "There are two trains: IC 901 leaves at 08:10 and",
     ),
     (ROADS, "Quelle est la distance entre Metz et Brest ?", (), "Je vais vérifier la distance."),
+    (ROADS, "How far is it from Metz to Brest?", (), "I'll look up the distance."),
     (SPORT, MORE_POINTS, POINTS, "Ajax has more points."),
     (SERVERS, "Herstart server web1.", restarted("Mislukt: geen toegang"), "Server web1 is herstart."),
     (SERVERS, RESTART, restarted("Error 404: no such server"), IS_RUNNING),

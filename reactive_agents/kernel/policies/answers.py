@@ -307,7 +307,7 @@ def _delivered_announcement(proposal: Proposal, state: KernelState, context: Ker
         return None
     if clauses.REQUEST_MARK.search(proposal.text) or _asks_back(proposal.text, context):
         return None  # what comes then depends on the reader
-    if clauses.is_beside_tools(task, described_tools(state, context)):
+    if clauses.is_beside_tools(f"{task}\n{proposal.text}", described_tools(state, context)):
         return None
     if not state.ledger.told.get(TEXT_ANSWER):
         return Redirect(TEXT_ANSWER, "That is no answer. Make the call, and deliver what it finds.")
