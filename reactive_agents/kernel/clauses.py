@@ -73,7 +73,6 @@ _OR = lazy_pattern(expression("or"), re.IGNORECASE)
 _AND_WORD = lazy_pattern(rf"(?<![\w-]){alternatives('and')}(?![\w'’-])")
 """Not "e-mail" and "I", which begin with words of other languages."""
 _JOINING = frozenset(each for each in word_set("and") | word_set("or") if each.isalpha() and each[1:])
-_LONGEST_JOINING = 20
 _LEAST_CUT = 8
 """Words of a text that is cut; a shorter one may be about its last word: "In Dutch you say en"."""
 _SPARED = lazy_pattern(rf"{expression('spare')}[^,;!?\n]{{0,80}}", re.IGNORECASE)
@@ -262,8 +261,7 @@ def is_stuck(text: str, task: str) -> bool:
 
 def is_cut(text: str) -> bool:
     """Return whether a text ends with a word such as "and"."""
-    last = text[-_LONGEST_JOINING:].rsplit(maxsplit=1)
-    return len(last) > 1 and last[1] in _JOINING and size_of(text) >= _LEAST_CUT
+    return not _JOINING.isdisjoint(text.rsplit(maxsplit=1)[1:]) and size_of(text) >= _LEAST_CUT
 
 
 def squeezed(text: str) -> str:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeAlias
 
 import pytest
 
 from reactive_agents import ReactiveAgents, Tool, tool
-from reactive_agents.testing import ScriptedLLM, answer, call, forever, say
+from reactive_agents.testing import ScriptedLLM, Turn, answer, call, forever, say
 
 Call: TypeAlias = tuple[str, Mapping[str, Any], str]
 
@@ -55,6 +55,8 @@ def each_of(tool_name: str, parameter: str, results: Mapping[str, str]) -> tuple
 
 
 RIGA = each_of("current_weather", "city", {"Riga": "5 C", "Naples": "18 C"})
+EVEN = each_of("current_weather", "city", {"Riga": "5 C", "Naples": "5 C"})
+NEARLY_EVEN = each_of("current_weather", "city", {"Riga": "5.4 C", "Naples": "5 C"})
 TURKU = each_of("current_weather", "city", {"Oslo": "-3 C", "Turku": "-8 C"})
 GOALS = each_of(
     "team_stats", "team", {"Getafe": "scored 31, conceded 33", "Osasuna": "scored 45, conceded 32"}
@@ -108,6 +110,7 @@ DONE: tuple[tuple[Sequence[str], str, Sequence[Call], str], ...] = (
     (WEATHER, WARMER, RIGA, "Riga is the colder of the two, so Naples wins."),
     (WEATHER, IS_WARMER, RIGA, "No, Riga is 13 degrees colder."),
     (WEATHER, IS_WARMER, RIGA, "Nope, Naples is the warmer of the two."),
+    (WEATHER, IS_WARMER, EVEN, "No, it's 5 °C in both."),
     (WEATHER, "Where is it colder, Oslo or Turku?", TURKU, "In Turku: -8 °C versus -3 °C in Oslo."),
     (SPORT, SCORED, GOALS, "No, Osasuna has 45 and Getafe only 31."),
     (SPORT, "Ajax and PSV only met each other. What did each concede?", DUEL, "Ajax conceded 1, PSV 2."),
@@ -191,6 +194,7 @@ NOT_DONE: tuple[tuple[Sequence[str], str, Sequence[Call], str], ...] = (
     (WEATHER, WARMER, RIGA, "It's warmer in Riga than in Naples."),
     (WEATHER, IS_WARMER, RIGA, "Yes, Riga is warmer."),
     (WEATHER, "Where is it colder, Oslo or Turku?", TURKU, "It's colder in Oslo, at -3 °C."),
+    (WEATHER, IS_WARMER, NEARLY_EVEN, "No, Naples is."),
     (SPORT, SCORED, GOALS, "Yes, it has."),
     (CITIES, HIGHEST, HEIGHTS, "Bern lies highest, at 540 m."),
     (HOTELS, "¿Cuál es el hotel más barato de Arles?", LIST, "El más barato es Hotel Rhone, con 88 euros."),
@@ -286,6 +290,17 @@ def test_a_slip_that_is_kept_completes_no_run(
     assert (status, asked > 0) == ("partial", True)
 
 
+@pytest.mark.parametrize("deliver", [answer, say])
+def test_a_comparison_that_is_kept_is_asked_about_once_and_named(deliver: Callable[[str], Turn]) -> None:
+    made = [call(name, **given) for name, given, _ in RIGA]
+    model = ScriptedLLM(*made, forever(deliver("Riga is warmer, at 18 °C.")))
+    agent = ReactiveAgents.create().with_llm(model).with_reasoning().with_tools(tool_of(WEATHER[0], RIGA))
+    result = agent.build().run_sync(WARMER)
+    assert result.status == "partial"
+    assert "The answer compares the results wrongly: Riga 5, Naples 18. Missing: the right" in result.reason
+    assert len(model.requests) == len(made) + 2
+
+
 @pytest.mark.parametrize("delivered", [True, False])
 @pytest.mark.parametrize(("tools", "task", "calls", "text"), DONE)
 def test_an_honest_answer_completes_its_run(
@@ -301,3 +316,8 @@ def test_an_answer_that_first_asks_for_what_it_needs_is_no_announcement(delivere
     text = "Gladly. From where to where? I'll search for connections then."
     status, _ = ended(TRAINS, "Could you find me a train?", (), text, delivered=delivered)
     assert status == "completed"
+
+
+def test_what_a_model_delivers_about_itself_needs_no_call() -> None:
+    task, text = "What can you do with two cities?", "I'll look up their distance by road."
+    assert ended(ROADS, task, (), text, delivered=True) == ("completed", 0)

@@ -32,7 +32,13 @@ from reactive_agents.kernel.clauses import (
     names_particulars,
     only_asks,
 )
-from reactive_agents.kernel.evidence import Seen, ends_with_evidence, unknown_people, unsupported_figures
+from reactive_agents.kernel.evidence import (
+    Seen,
+    ends_with_evidence,
+    miscopied,
+    unknown_people,
+    unsupported_figures,
+)
 from tests.support.operations import assert_linear, operations_of
 
 PRICES = Seen(
@@ -1127,3 +1133,19 @@ def test_units_and_shares_are_read_in_linear_time() -> None:
     assert_linear(lambda size: unsupported_figures("24 km " + "1" * size, seen), 4_000)
     assert_linear(lambda size: unsupported_figures("1,2 % " * size, seen), 200)
     assert_linear(lambda size: unsupported_figures("12 " * size + "1" * size + " %", seen), 2_000)
+
+
+@pytest.mark.parametrize(
+    ("figure", "found", "meant"),
+    [
+        ("1,842.10", "1,482.10", "1,482.10"),
+        ("12", "21", "21"),
+        ("7", "7.0", ""),
+        ("12", "22", ""),
+        ("12", f"21 of {list(range(100, 120))}", ""),
+        ("112", f"121 of {list(range(130, 150))}", "121"),
+    ],
+)
+def test_a_figure_with_the_digits_of_a_result_is_miscopied(figure: str, found: str, meant: str) -> None:
+    """Where there are many numbers, one of two digits may have those of any."""
+    assert miscopied([figure], Seen("How much is it?", (found,))) == ({figure: meant} if meant else {})

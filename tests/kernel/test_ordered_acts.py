@@ -14,6 +14,7 @@ from reactive_agents.kernel.ordered_acts import (
     claims_left,
     parts_left,
     replaced_left,
+    verb_left,
 )
 from tests.support.operations import assert_linear
 
@@ -947,6 +948,7 @@ DESK = (
     tool("delete_ticket", "Delete a ticket for good.", "id"),
     tool("send_email", "Send an email.", "to"),
     tool("send_sms", "Send a text message to a phone.", "number"),
+    tool("escalate_ticket", "Escalate a ticket.", "id"),
 )
 
 
@@ -956,6 +958,7 @@ DESK = (
         ("Ticket 5 has been archived.", "delete_ticket", "Deleted 5.", "archive_ticket"),
         ("Done, the email was sent.", "get_ticket", "Call send_email.", "send_email"),
         ("I texted Lars.", "send_email", "ok", "send_sms"),
+        ("Ticket 5 has been escalated.", "get_ticket", "5: open", "escalate_ticket"),
         ("Ticket 5 has been archived.", "archive_ticket", "ok", ""),
         ("Ticket 5 was archived in May.", "get_ticket", "5: archived in May", ""),
         ("Ticket 5 was not archived.", "delete_ticket", "ok", ""),
@@ -967,6 +970,26 @@ def test_an_act_that_an_answer_says_is_done_and_no_call_did_is_named(
     text: str, called: str, result: str, left: str
 ) -> None:
     assert claims_left(text, DESK, {called}, [result]) == tuple(left.split())
+
+
+@pytest.mark.parametrize(
+    ("task", "text", "left"),
+    [
+        ("Create an event on Friday.", "Your appointment is in the calendar.", "create_event"),
+        ("Create an event on Friday if it rains.", "Your appointment is in the calendar.", ""),
+        ("Create an event on Friday?", "Your appointment is in the calendar.", ""),
+        ("Create an event on Friday.", "- Title: Dentist\n- Place: the calendar", ""),
+        ("Write a note about trains.", "Trains run on rails.", ""),
+    ],
+)
+def test_what_an_order_begins_with_is_left_unless_it_is_in_doubt_or_a_text(
+    task: str, text: str, left: str
+) -> None:
+    tools = (
+        tool("create_event", "Create an event in the calendar.", "title"),
+        tool("write_note", "Write a note.", "text"),
+    )
+    assert verb_left(task, text, tools, set(), []) == tuple(left.split())
 
 
 def test_a_tool_of_another_act_does_not_stand_for_the_ordered_one() -> None:

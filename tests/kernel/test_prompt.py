@@ -7,17 +7,19 @@ import itertools
 import pytest
 from attrs import evolve
 
+from reactive_agents.core.conversation import History
 from reactive_agents.core.ids import CallId
 from reactive_agents.core.memory import MemoryContext
 from reactive_agents.core.messages import AssistantMessage, SystemMessage, ToolCall, ToolMessage, UserMessage
 from reactive_agents.kernel import Guidance, Redirect, react_kernel
-from reactive_agents.kernel.context import Policy
+from reactive_agents.kernel.context import KernelContext, Policy
 from reactive_agents.kernel.prompt import (
     DEFAULT_SYSTEM_PROMPT,
     HAS_MEMORY,
     UNTRUSTED,
     assemble,
     fence,
+    shown_texts,
     stable_prefix,
 )
 from reactive_agents.kernel.state import KernelState
@@ -140,3 +142,18 @@ async def test_guidance_that_a_verdict_records_is_rendered_in_the_next_request_a
     shown = [any("first says 1" in message.content for message in r.messages) for r in bench.llm.requests]
     assert shown == [False, True, False]
     assert "second says 1" in bench.shown(1)
+
+
+async def test_earlier_messages_that_are_left_out_were_shown_if_they_were_recalled() -> None:
+    turns = (call("add", a=1, b=2), call("recall", key="conversation:earlier"), answer("3"))
+    bench = kernel_bench(*turns, tools={"add": add})
+    history = History(earlier="user: My code is 4711.", left_out=1)
+    shown = dict[frozenset[str | None], bool]()
+
+    def look(state: KernelState, context: KernelContext) -> None:
+        called = frozenset(step.tool for step in state.steps if step.type == "action")
+        shown[called] = any("4711" in text for text in shown_texts(state, context))
+
+    await bench.run(react_kernel, history=history, options={"policies": (look,)})
+    assert shown[frozenset({"add"})] is False
+    assert shown[frozenset({"add", "recall"})] is True

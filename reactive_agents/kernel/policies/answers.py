@@ -459,7 +459,7 @@ def _is_by_number(state: KernelState, task: str) -> bool:
 def _contradiction_in(text: str, seen: evidence.Seen, state: KernelState) -> tuple[str, str] | None:
     """Return what to ask, and the reason at the end, about contradicted results."""
     may_swap = len(state.scratchpad) > 1 and _DIGIT.search(text)
-    if not state.scratchpad or not (may_swap or evidence.compares(seen.task)):
+    if not (may_swap or evidence.compares(seen.task)):
         return None
     looked_up = _looked_up(state)
     if may_swap and (exchanged := evidence.swapped(text, seen.task, looked_up)):

@@ -81,10 +81,11 @@ def test_what_is_cut_off_again_is_partial_and_an_empty_turn_ends_the_run() -> No
     assert "at its output limit" in verdict.reason
 
 
-def test_a_filtered_turn_is_not_asked_again() -> None:
-    part = cut_off(cut("half", "content_filter"), CONTEXT)
+@pytest.mark.parametrize("text", ["half", '{"answer": "ha', "There are two trains: one leaves at 8 and"])
+def test_a_filtered_turn_is_not_asked_again(text: str) -> None:
+    part = cut_off(cut(text, "content_filter"), CONTEXT)
     assert isinstance(part, Stop)
-    assert (part.outcome, part.output) == ("partial", "half")
+    assert (part.outcome, part.output) == ("partial", text)
     verdict = cut_off(cut("", "content_filter"), CONTEXT)
     assert isinstance(verdict, Stop)
     assert "content filter" in verdict.reason

@@ -142,6 +142,7 @@ async def test_the_controllers_choice_goes_before_all_others() -> None:
     controller = ReasoningController(on_adapt=tree)
     selection = (await select(adaptive=MODEL, controller=Some(controller))).unwrap()
     assert (selection.strategy, selection.method) == ("tree-of-thought", "controller")
+    assert selection.confidence == 1, "so the choice itself is nothing that the controller doubts"
     unknown = await select(controller=Some(ReasoningController(on_adapt=lambda _: "magic")))
     assert isinstance(unknown.failure(), StrategyNotFoundError)
     none = await select(controller=Some(ReasoningController(on_adapt=lambda _: None)))

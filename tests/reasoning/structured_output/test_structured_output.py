@@ -244,6 +244,11 @@ def test_objects_that_do_not_compete_are_one_value(text: str) -> None:
     assert read_answer(text, shape_of(Stop)).unwrap() == Stop("home")
 
 
+def test_an_empty_list_does_not_compete_and_of_several_numbers_the_first_is_read() -> None:
+    assert read_answer("Late: [3, 5]. Missed: [].", shape_of(list[int])).unwrap() == [3, 5]
+    assert read_answer('First {"tries": 1}, then {"tries": 2}.', shape_of(int)).unwrap() == 1
+
+
 def test_a_value_of_the_shape_goes_before_one_in_another_form() -> None:
     text = f'First I thought of {STOPS}. Now: {{"stops": [{{"place": "park"}}]}}'
     assert read_answer(text, shape_of(Way)).unwrap() == Way((Stop("park"),))
