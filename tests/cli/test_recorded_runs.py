@@ -483,6 +483,7 @@ def test_following_a_run_tells_that_its_process_is_gone_until_another_continues_
         shown, _ = followed.communicate()
     assert followed.returncode == 0
     assert "All is well." in shown
+    assert shown.splitlines()[0].endswith(" UTC: interrupted")
 
 
 KILLED = """

@@ -145,6 +145,11 @@ def test_nothing_is_exported_before_anything_has_run(tmp_path: Path) -> None:
     assert (done.exit_code, done.stdout, done.stderr) == (0, "", "")
 
 
+def test_no_run_is_in_a_state_before_anything_was_recorded(tmp_path: Path) -> None:
+    done = command("runs", "list", "--state", "queued", "--json", XDG_STATE_HOME=str(tmp_path))
+    assert (done.exit_code, done.stdout.strip(), done.stderr) == (0, "[]", "")
+
+
 def test_a_status_that_there_is_not_is_refused(logged: Path) -> None:
     done = command("runs", "list", "--runs", logged, "--status", "complete")
     assert done.exit_code == 2
