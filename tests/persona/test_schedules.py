@@ -8,7 +8,7 @@ from typing import Any
 
 import anyio
 import pytest
-from attrs import evolve
+from attrs import evolve, fields
 from dependency_injector import providers
 from returns.future import FutureResult
 from returns.result import Failure
@@ -89,6 +89,26 @@ async def test_a_changed_schedule_follows_its_new_times() -> None:
     assert await resumed(changed) == []
     advance(changed, 1)
     assert await resumed(changed) == [(f"morning@{START:%Y-%m-%d}T20:00:00", "team")]
+
+
+CHANGES: dict[str, Any] = {
+    "cron": "0 9 * * *",
+    "timezone": "Europe/Berlin",
+    "content": "Post all tickets.",
+    "context": "everybody",
+    "author": "the office",
+    "priority": 0.9,
+    "tenant": "acme",
+}
+
+
+@pytest.mark.parametrize("name", CHANGES)
+async def test_a_schedule_with_any_change_is_another_one(name: str) -> None:
+    bench = bench_with(MORNING)
+    assert await resumed(bench) == []
+    assert await resumed(another_process(bench, evolve(MORNING, **{name: CHANGES[name]}))) == []
+    assert len({each.key for each in bench.store.work.values()}) == 2
+    assert CHANGES.keys() == {each.name for each in fields(EventSchedule)} - {"name"}
 
 
 async def test_a_removed_schedule_comes_no_more_and_is_dropped_after_a_day() -> None:
