@@ -301,7 +301,8 @@ async def test_a_step_that_failed_is_shown_to_the_next_whenever_the_process_ends
     assert '- pay {"tool": "pay", "arguments": {"invoice": "A"}} [worked] It is paid.' in shown
 
 
-async def test_a_step_that_failed_is_shown_to_the_next_though_the_store_was_busy() -> None:
+@pytest.mark.parametrize("until", [PersonaPlanAdjusted, PersonaStepStarted])
+async def test_a_step_that_failed_is_shown_to_the_next_though_the_store_was_busy(until: type) -> None:
     llm = ScriptedLLM(
         planned("Pay A.", contingencies={"rate_limit": ("Tell Bob.",)}),
         call("pay", invoice="A", when="Pay A."),
@@ -317,7 +318,7 @@ async def test_a_step_that_failed_is_shown_to_the_next_though_the_store_was_busy
             store.save_plan = lambda *given, **named: FutureResult.from_failure(
                 MemoryUnavailable("The file is locked.", "save_plan")
             )
-        elif isinstance(event, PersonaPlanAdjusted):
+        elif isinstance(event, until):
             store.save_plan = save_plan
 
     bench.persona.services.events.subscribe(is_busy_after_the_first_step)
