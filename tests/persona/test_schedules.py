@@ -203,13 +203,13 @@ async def test_schedules_are_stored_when_the_store_can_be_used_again(
     bench.store.fails_with = MemoryUnavailable("The file is locked.", "add_schedule")
     refused = await attempt(bench.persona.resume())
     assert isinstance(refused, Failure)
-    add_schedule, tries = bench.store.add_schedule, list[str]()
+    arm_schedules, tries = bench.persona.arm_schedules, list[bool]()
 
-    def refuse(room: Room, key: str, *given: Any) -> Any:
-        tries.append(key)
-        return add_schedule(room, key, *given)
+    async def refused_again() -> Any:
+        tries.append(True)
+        return await arm_schedules()
 
-    bench.store.add_schedule = refuse
+    bench.persona.arm_schedules = refused_again
     async with PersonaInbox(bench.persona):
         await until(lambda: len(tries) > 1)
         bench.store.fails_with = None
