@@ -515,8 +515,7 @@ async def test_an_entry_that_may_come_later_is_not_waited_for_and_is_never_lost(
         ends = (
             "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity"
             " WHERE datname = %s AND query LIKE '%%append_entries%%' AND pid <> pg_backend_pid()"
-            " AND state = 'active'"  # one that has ended still shows its query
-        )
+        )  # idle ones too: on a slow machine it has given up waiting for the lock
         await until(lambda: server.run("postgres", ends, database_of(place)) != [(0,)])  # it is on its way
     assert await attempt(record.settle(run_id, holder)) == Success("")
     assert keys() == ["m1", "m2"]
