@@ -280,9 +280,9 @@ class DbosQueue:
             return
         for event in self._dbos.background_thread_stop_events:
             event.set()
-        for thread in threading.enumerate():
-            if thread.name.startswith("queue-worker-"):
-                thread.join(SETTLED_S)
+        until = time.monotonic() + SETTLED_S
+        while _looks_for_runs() and time.monotonic() < until:
+            time.sleep(_PAUSE_S)
 
     def _leave(self) -> None:
         global _listener
@@ -311,3 +311,8 @@ class DbosQueue:
 def queue_name(agent_id: AgentId, queue: str) -> str:
     """Return the name of an agent's queue among those of DBOS."""
     return f"{agent_id}/{queue}"
+
+
+def _looks_for_runs() -> bool:
+    """Return whether a thread of DBOS takes runs from a queue, or has yet to begin."""
+    return any(thread.name.startswith("queue-worker-") for thread in threading.enumerate())

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import sys
+import threading
+import time
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -266,3 +268,26 @@ def test_a_run_that_comes_for_a_worker_whose_event_loop_has_ended_is_handed_over
     listener = anyio.run(listen)
     anyio.run(give)
     assert listener.handed_over == ["r1"]
+
+
+async def test_a_worker_stops_though_a_thread_of_dbos_has_yet_to_begin(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def begin(run_id: RunId) -> bool:
+        return True
+
+    begun, bootstrap = threading.Event(), threading.Thread._bootstrap  # type: ignore[attr-defined]
+
+    def late(thread: threading.Thread) -> None:
+        if thread.name.startswith("queue-worker-"):
+            begun.set()
+            time.sleep(0.3)
+        bootstrap(thread)
+
+    monkeypatch.setattr(threading.Thread, "_bootstrap", late)
+    queue = DbosQueue(str(tmp_path / "a.db"), clock=SystemClock())
+    assert await attempt(queue.listen(AgentId("a"), "default", QueueLimits(1), begin)) == Success(None)
+    assert await anyio.to_thread.run_sync(begun.wait, 60)
+    assert await attempt(queue.stop()) == Success(None)
+    assert await attempt(queue.leave()) == Success(None)
+    await queue.aclose()
