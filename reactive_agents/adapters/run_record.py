@@ -30,7 +30,6 @@ from attrs import Factory, define, evolve, field
 from returns.result import Failure, Result, Success
 
 from reactive_agents.adapters import sql, sqlite
-from reactive_agents.adapters.encryption import KEY_VARIABLE as KEY_VARIABLE
 from reactive_agents.adapters.encryption import RecordKey, Seal
 from reactive_agents.adapters.leases import (
     BEAT_S,
@@ -945,7 +944,7 @@ class SqliteRunRecord:
 
     def _now(self) -> int:
         """Return the time of the writers' common clock, within a transaction."""
-        return sqlite.microseconds(self._clock.now()) + self._file.skew_us
+        return sql.shared_us(self._clock.now(), self._file)
 
 
 # --- one transaction each ---------------------------------------------------------------------------------

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Mapping, Sized
+from datetime import datetime
 from typing import Any, Protocol, TypeAlias, TypeVar
 
 from returns.result import Failure, Result, Success
@@ -124,6 +125,14 @@ class Database(Protocol[_E_co]):
     async def aclose(self) -> None:
         """Close the database; the next use opens it again."""
         ...
+
+
+def shared_us(moment: datetime, database: Database[Any]) -> int:
+    """Return a moment in microseconds of the clock that all users of a store share.
+
+    It is called within a transaction, since a server says its time at the beginning of each.
+    """
+    return sqlite.microseconds(moment) + database.skew_us
 
 
 async def rows(

@@ -14,8 +14,9 @@ import typer
 from attrs import evolve
 from returns.result import Failure, Result, Success
 
-from reactive_agents.adapters.run_record import KEY_VARIABLE, RUNS, SqliteRunRecord, states_in
-from reactive_agents.adapters.sql import look_into
+from reactive_agents.adapters.encryption import KEY_VARIABLE
+from reactive_agents.adapters.run_record import RUNS, SqliteRunRecord, states_in
+from reactive_agents.adapters.sql import ALL_ROWS, look_into
 from reactive_agents.adapters.system import SystemClock, default_run_log
 from reactive_agents.adapters.telemetry.console import describe
 from reactive_agents.adapters.telemetry.run_log import RUN_LOG, SqliteRunLog, event_of
@@ -343,7 +344,7 @@ def export(
     if run is not None and user is not None:
         raise typer.BadParameter("got a run as well, expected either a run or --user.", param_hint="--user")
     if run is None:
-        every = LoggedRunFilter(user=user, children=True, limit=2**31)
+        every = LoggedRunFilter(user=user, children=True, limit=ALL_ROWS)
         found = _runs(file, every)
     else:
         found = (_find_run(file, run),)
@@ -382,7 +383,7 @@ def _find_run(file: str | None, run: str) -> LoggedRun:
     is_unlogged = _is_record_alone(_place(file))
     found = None if is_unlogged else _ask(file, lambda log: log.run(RunId(run)))
     if found is None:
-        every = () if is_unlogged else _runs(file, LoggedRunFilter(children=True, limit=2**31))
+        every = () if is_unlogged else _runs(file, LoggedRunFilter(children=True, limit=ALL_ROWS))
         meant = [each.run_id for each in every if each.run_id.startswith(run)]
         known = None
         if not meant and output.has_store(_place(file), RUNS):

@@ -36,6 +36,7 @@ from reactive_agents.core.persona_queue import (
     WorkKind,
     WorkStatus,
     delivery_key,
+    digest_of,
 )
 from reactive_agents.core.personas import (
     DeliveryPolicy,
@@ -1041,9 +1042,7 @@ def _cron_key(domain: Domain, schedule: EventSchedule) -> str:
     """Return the key of a schedule, another one after any change."""
     each = schedule
     texts = (domain, each.cron, each.timezone, each.content, each.context, each.author, each.tenant)
-    parts = "\x1f".join((*texts, f"{each.priority:g}"))
-    digest = sha256(parts.encode(errors="surrogatepass")).hexdigest()
-    return f"{CRON}{schedule.name}/{digest[:8]}"
+    return f"{CRON}{each.name}/{digest_of(*texts, f'{each.priority:g}')[:8]}"
 
 
 def _scheduled(schedule: EventSchedule) -> DomainEvent:

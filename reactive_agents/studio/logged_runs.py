@@ -19,7 +19,7 @@ from returns.result import Failure, Success
 
 from reactive_agents.adapters.encryption import RecordKey
 from reactive_agents.adapters.run_record import states_in
-from reactive_agents.adapters.sql import is_made, shown_place
+from reactive_agents.adapters.sql import ALL_ROWS, is_made, shown_place
 from reactive_agents.adapters.telemetry.run_log import RUN_LOG, SqliteRunLog
 from reactive_agents.core.codec import decode, encode
 from reactive_agents.core.errors import RunLogFailed
@@ -169,7 +169,7 @@ class RunLibrary:
                 waiting += [each.run_id for each, _ in self._opened.values() if each.parent == run.run_id]
             else:
                 events = await _read(self._log.events(run.run_id))
-                children = await _read(self._log.runs(LoggedRunFilter(parent=run.run_id, limit=2**31)))
+                children = await _read(self._log.runs(LoggedRunFilter(parent=run.run_id, limit=ALL_ROWS)))
                 waiting += [each.run_id for each in children]
             lines += lines_of(run, events)
         return "\n".join(lines) + "\n"

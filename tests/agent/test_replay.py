@@ -568,7 +568,8 @@ async def test_a_fork_with_another_result_of_a_tool(tmp_path: Path) -> None:
     llm = ScriptedLLM(call("sell", item="pear"), answer("The pear is sold."))
     other = agent(tmp_path / "r.db", llm)
     steps = await other.runs.steps("r1")
-    kept, replaced = [each for each in steps if each.name == "price"]  # parallel calls, in either order
+    prices = {each.text: each for each in steps if each.name == "price"}  # of parallel calls, in either order
+    kept, replaced = prices["3"], prices["4"]
     await other.runs.resume(await other.runs.fork("r1", at=replaced.number, tool_result=1))
     assert sold == ["apple", "pear"]
     assert (await other.runs.steps(await other.runs.fork("r1", at=5, tool_result=None)))[4].text == "null"

@@ -28,10 +28,11 @@ from reactive_agents import (
     external_tool,
     tool,
 )
+from reactive_agents.adapters.encryption import KEY_VARIABLE
 from reactive_agents.adapters.governance.audit_log import SqliteAuditLog, read_entries
 from reactive_agents.adapters.governance.cost_tracker import SqliteCostTracker
 from reactive_agents.adapters.leases import give_up
-from reactive_agents.adapters.run_record import KEY_VARIABLE, SqliteRunRecord
+from reactive_agents.adapters.run_record import SqliteRunRecord
 from reactive_agents.adapters.system import SystemClock
 from reactive_agents.agent.queue_worker import queued_run
 from reactive_agents.containers import LateOverrideError

@@ -14,7 +14,6 @@ from typing import TypeVar
 from returns.result import Result, Success
 
 from reactive_agents.adapters import sql
-from reactive_agents.adapters.memory.store import microseconds
 from reactive_agents.adapters.postgres import table_of
 from reactive_agents.core.codec import from_json, to_json
 from reactive_agents.core.content import Content, ContentOwner, Digest
@@ -148,7 +147,7 @@ class SqliteContent:
 
     def _shared_now(self) -> int:
         """Return the time of the clock that all processes share, within a transaction."""
-        return microseconds(self._clock.now()) + self._file.skew_us
+        return sql.shared_us(self._clock.now(), self._file)
 
     async def _write(self, operation: str, work: sql.Work[_T]) -> Result[_T, ContentUnavailable]:
         # of two concurrent releases, each would leave the bytes to the other

@@ -735,7 +735,7 @@ class SqlitePersonaStore:
             self._leases.let_go(lost)
 
     def _now(self) -> int:
-        return microseconds(self._clock.now()) + self._database.skew_us
+        return sql.shared_us(self._clock.now(), self._database)
 
     async def _all(
         self, operation: str, kind: Any, place: str, *values: object

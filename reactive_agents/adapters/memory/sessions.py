@@ -266,7 +266,7 @@ class SqliteSessions:
 
     def _shared_now(self) -> int:
         """Return the time of the clock that all processes share, within a transaction."""
-        return self._now() + self._file.skew_us
+        return sql.shared_us(self._clock.now(), self._file)
 
     def _present(self, waited_s: float = 0.0) -> tuple[int, int]:
         """Return the range of times until which a present ticket is valid.

@@ -318,7 +318,7 @@ class SqliteRunLog:
         return written
 
     async def _prune(self, now: datetime) -> None:
-        present = sqlite.microseconds(now) + self._file.skew_us  # a wrong clock deletes nothing of others
+        present = sql.shared_us(now, self._file)  # a wrong clock deletes nothing of others
         until = present - int(self._keep_days * _DAY_US) if self._keep_days else -1
         old = "SELECT run_id FROM logged_runs WHERE started_us < ? ORDER BY started_us LIMIT ?"
         surplus = "SELECT run_id FROM logged_runs ORDER BY started_us DESC LIMIT ? OFFSET ?"
