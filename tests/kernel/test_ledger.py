@@ -11,6 +11,7 @@ from reactive_agents.core.ids import CallId
 from reactive_agents.core.messages import ToolCall
 from reactive_agents.core.tools import ToolDefinition, ToolResult
 from reactive_agents.kernel.ledger import (
+    CallCounts,
     CallLedger,
     LedgerEntry,
     digest,
@@ -172,3 +173,10 @@ def test_a_digest_takes_any_text() -> None:
 
 def test_words_are_compared_in_small_letters_in_any_script() -> None:
     assert words_of("Größe: 3,5 м²!") == ["größe", "3", "5", "м²"]
+
+
+def test_calls_that_were_declined_are_counted_by_tool() -> None:
+    once = CallCounts().with_calls([("pay", False)], declined=["pay"])
+    assert once.declined == {"pay": 1}
+    both = once.with_calls([("look", True)]).with_calls([], declined=["pay", "send"])
+    assert both.declined == {"pay": 2, "send": 1}

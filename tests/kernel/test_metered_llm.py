@@ -16,6 +16,7 @@ from reactive_agents.core.errors import LLMErrors, MalformedResponse, ModelUnava
 from reactive_agents.core.events import (
     ModelCallAbandoned,
     ModelCallCompleted,
+    ModelCallStarted,
     ModelStreamRestarted,
     ModelTextStreamed,
     ModelThinkingStreamed,
@@ -80,7 +81,9 @@ class Broken:
 async def test_a_call_is_told_with_purpose_model_usage_cost_and_duration() -> None:
     meter, recorder = metered(ScriptedLLM(say("3", usage=Usage(7, 2, 9), cost_usd=0.25)))
     assert (await attempt(meter.complete(REQUEST))).unwrap().content == "3"
-    (_, event) = recorder.events
+    (started, event) = recorder.events
+    assert isinstance(started, ModelCallStarted)
+    assert (started.purpose, started.model) == ("plan", "m/1")
     assert isinstance(event, ModelCallCompleted)
     assert (event.purpose, event.model, event.usage) == ("plan", "m/1", Usage(7, 2, 9))
     assert (event.cost_usd, event.duration_ms) == (0.25, 1000.0)
@@ -112,8 +115,13 @@ async def test_unknown_figures_stay_unknown_in_the_sum() -> None:
     assert meter.usage.since(RunUsage()) == meter.usage
 
 
-async def test_the_model_is_the_services_own() -> None:
-    assert metered(ScriptedLLM(model="s/1"))[0].model == "s/1"
+async def test_the_model_is_the_services_own_where_the_request_names_none() -> None:
+    meter, recorder = metered(ScriptedLLM(say("3"), model="s/1"))
+    assert meter.model == "s/1"
+    await attempt(meter.complete(evolve(REQUEST, model=None)))
+    (started, _) = recorder.events
+    assert isinstance(started, ModelCallStarted)
+    assert started.model == "s/1"
 
 
 async def test_a_streamed_answer_is_told_piece_by_piece_and_counted_once() -> None:

@@ -105,6 +105,12 @@ def test_arguments_are_never_smaller_than_their_json(value: Any) -> None:
     assert call_size(made) >= len(json.dumps(made.arguments, ensure_ascii=False).encode())
 
 
+@pytest.mark.parametrize("value", ["a", "ab", "abcdefgh", "漢" * 7])
+def test_a_call_has_its_name_its_id_and_its_arguments(value: str) -> None:
+    made = ToolCall("call-1", "find", {"value": value})
+    assert call_size(made) == FRAME + len("find") + len("call-1") + text_size(made.arguments_text)
+
+
 def test_the_answer_has_its_share_of_the_window() -> None:
     assert budget_of(8_000, None) == 7_000
     assert budget_of(8_000, 1_000) == 7_000
