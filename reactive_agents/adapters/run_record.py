@@ -418,10 +418,18 @@ class SqliteRunRecord:
         clock: the clock for leases; with a database, the clock of its server is used.
         key: encrypts tasks, answers and results: 32 bytes, their URL-safe base64, several of these, of which
             the first encrypts, or a function that returns them; ``None`` stores plain texts.
+        read_only: never write or create tables; a record of an older version is refused.
     """
 
-    def __init__(self, path: sqlite.DatabasePath, *, clock: Clock, key: RecordKey | None = None) -> None:
-        self._file = sql.open_database(path, RUNS, RecordFailed)
+    def __init__(
+        self,
+        path: sqlite.DatabasePath,
+        *,
+        clock: Clock,
+        key: RecordKey | None = None,
+        read_only: bool = False,
+    ) -> None:
+        self._file = sql.open_database(path, RUNS, RecordFailed, read_only=read_only)
         self._server = self._file if isinstance(self._file, PostgresDatabase) else None
         self._clock = clock
         self._seal = Seal(key)

@@ -168,7 +168,7 @@ def prune(
     before: output.OlderThan,
 ) -> None:
     """Delete runs that ended long ago."""
-    deleted = ask_record(file, lambda record: record.delete(before=before))
+    deleted = ask_record(file, lambda record: record.delete(before=before), read_only=False)
     output.report({"deleted": deleted}, f"Deleted {deleted} runs.")
 
 
@@ -260,6 +260,9 @@ def replay(
 
     Exits with 1 if the replay differs.
     """
+    durability = agent.container.settings().durability
+    if durability is not None:  # the agent would bring an older record forward
+        ask_record(durability.path, lambda record: record.entry(RunId(run), ""))
     done = _with(agent, lambda: agent.runs.replay(run, until=until))
     document: Json = {"run_id": run, "difference": done.difference, "step": done.step}
     told = f"Differs in step {done.step}: {done.difference}" if done.difference else "The replay is equal."
@@ -439,7 +442,11 @@ def _with(agent: ReactiveAgent, body: Callable[[], Coroutine[Any, Any, _T]]) -> 
 
 
 def _order(file: str, run: str, order: RunOrder, told: str, by: str, reason: str = "") -> None:
-    ask_record(file, lambda record: give_order(record, RunId(run), order, SystemClock(), by, reason))
+    ask_record(
+        file,
+        lambda record: give_order(record, RunId(run), order, SystemClock(), by, reason),
+        read_only=False,
+    )
     known = ask_record(file, lambda record: record.find(RunId(run))) if order in ("stop", "cancel") else None
     is_left = known is not None and known.status == "open" and not known.is_held and order == "stop"
     later = " No process has it: it ends so when runs resume or a worker continues it." if is_left else ""
@@ -450,7 +457,9 @@ def _order(file: str, run: str, order: RunOrder, told: str, by: str, reason: str
 
 def _settle(file: str, run: str, key: str | None, given: JsonObject | ApprovalDecision) -> None:
     settled = ask_record(
-        file, lambda record: settle_question(record, RunId(run), key, given, SystemClock.now())
+        file,
+        lambda record: settle_question(record, RunId(run), key, given, SystemClock.now()),
+        read_only=False,
     )
     known = ask_record(file, lambda record: record.find(RunId(run)))
     is_held = known is not None and known.is_held

@@ -242,12 +242,20 @@ def _listed(run: LoggedRun, known: RecordedRun | None, problems: dict[RunId, Jso
 
 
 def ask_record(
-    place: str, question: Callable[[SqliteRunRecord], Effect[_T, Any] | Awaitable[Result[_T, Any]]]
+    place: str,
+    question: Callable[[SqliteRunRecord], Effect[_T, Any] | Awaitable[Result[_T, Any]]],
+    *,
+    read_only: bool = True,
 ) -> _T:
-    """Return what a record answers, decrypted with the key of the environment."""
+    """Return what a record answers, decrypted with the key of the environment.
+
+    Args:
+        read_only: whether a record of an older version is refused, as a process may still write it.
+    """
     check_record(place)
+    key = os.environ.get(KEY_VARIABLE)
     return output.ask_store(
-        lambda: SqliteRunRecord(place, clock=SystemClock(), key=os.environ.get(KEY_VARIABLE)), question
+        lambda: SqliteRunRecord(place, clock=SystemClock(), key=key, read_only=read_only), question
     )
 
 

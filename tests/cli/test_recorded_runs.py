@@ -24,7 +24,7 @@ from reactive_agents.agent.runs import Runs
 from reactive_agents.core.events import ApprovalRequested
 from reactive_agents.testing import EventRecorder, RecordedRunPlayer, ScriptedLLM, answer, call, say
 from tests.support.command_line import command
-from tests.support.sqlite_files import audited, sqlite_file
+from tests.support.sqlite_files import audited, sample, sqlite_file
 from tests.support.waiting import until
 
 QUESTION = "What is 17 * 23?"
@@ -60,6 +60,21 @@ def test_a_record_in_a_folder_that_may_not_be_written_is_read() -> None:
     found = [line.split() for line in done.stdout.splitlines()]
     assert [each[0] for each in found] == ["0"] * 4, done
     assert found[3] == ["0", "The", "replay", "is", "equal."]
+
+
+@pytest.mark.parametrize(
+    "line", ["list", "show sum", "steps sum", "recording sum", "questions", "schedules", "replay sum"]
+)
+def test_reading_a_record_leaves_it_in_its_older_version(line: str, tmp_path: Path) -> None:
+    record = sample("runs_3.db", tmp_path)
+    before = record.read_bytes()
+    read = command("runs", *line.split(), "--runs", record)
+    told = f"The runs file {str(record)!r} cannot be used: found version 3 of its runs,"
+    said = read.stdout + read.stderr  # a document has its error in it
+    assert (read.exit_code, told in said, "expected version 4" in said) == (1, True, True)
+    assert record.read_bytes() == before
+    assert command("runs", "prune", "--older-than", "30", "--runs", record).exit_code == 0
+    assert command("runs", "list", "--runs", record).exit_code == 0
 
 
 def test_a_run_is_done_once_under_its_id(tmp_path: Path) -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
-import shutil
 import sqlite3
 import subprocess
 import sys
@@ -60,21 +58,13 @@ from reactive_agents.testing.core import START
 from tests.agent.test_owed_stores import WRITTEN, clerk, counts
 from tests.support.embedders import ToyEmbedder
 from tests.support.spending import check_totals
+from tests.support.sqlite_files import SAMPLES, sample
 
 pytestmark = pytest.mark.anyio
 
-SAMPLES = Path(__file__).parent
 AGENT, RUN, TASK = AgentId("agent-1"), RunId("run-9"), TaskId("task-9")
 ENTRY = AuditEntry(RUN, TASK, AGENT, "run", "completed", "final answer", START)
 SPENDING = SpendingRecord(RUN, TASK, AGENT, (RunUsage("big", Usage(10, 5, 15), 0.5, 1),), START)
-
-
-def sample(name: str, folder: Path) -> Path:
-    """A copy of a stored file."""
-    path = folder / name
-    with gzip.open(SAMPLES / f"{name}.gz") as packed, path.open("wb") as copy:
-        shutil.copyfileobj(packed, copy)
-    return path
 
 
 def opened(path: Path) -> MemoryServices:

@@ -1,6 +1,8 @@
 """SQLite files that a test looks into."""
 
+import gzip
 import json
+import shutil
 import sqlite3
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import closing, contextmanager
@@ -9,6 +11,8 @@ from typing import Any
 
 from reactive_agents.adapters import sql
 from reactive_agents.effects import Effect, attempt
+
+SAMPLES = Path(__file__).parents[1] / "stored_samples"
 
 
 @contextmanager
@@ -53,3 +57,11 @@ def audited(path: Path) -> list[str]:
     with sqlite_file(path) as file:
         bodies = file.execute("SELECT body FROM entries ORDER BY sequence").fetchall()
     return [json.loads(body)["action"] for (body,) in bodies]
+
+
+def sample(name: str, folder: Path) -> Path:
+    """Return a copy of a file of an earlier version."""
+    path = folder / name
+    with gzip.open(SAMPLES / f"{name}.gz") as packed, path.open("wb") as copy:
+        shutil.copyfileobj(packed, copy)
+    return path
