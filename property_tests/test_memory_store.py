@@ -30,6 +30,7 @@ from reactive_agents.adapters.memory.store import (
     strength,
 )
 from reactive_agents.adapters.memory.vectors import Embedding
+from reactive_agents.adapters.sql import believed_us, day_of
 from reactive_agents.adapters.sqlite import migrate
 from reactive_agents.core.ids import AgentId
 from reactive_agents.core.memory import (
@@ -202,9 +203,11 @@ class StoreMachine(RuleBasedStateMachine):
 
     @rule()
     def delete_expired(self) -> None:
-        alive = {entry.id for entry in self.alive()}
-        gone = [key for key, entry in self.model.items() if entry.id not in alive]
-        assert store.delete_expired(self.connection, self.now) == len(gone)
+        now = microseconds(self.now)
+        created = (microseconds(entry.created_at) for entry in self.model.values())
+        until = believed_us(now, max((at for at in created if at < day_of(now)), default=None))
+        gone = [key for key, entry in self.model.items() if fades_at(entry) <= until]
+        assert store.delete_expired(self.connection, now) == len(gone)
         self.drop(gone)
 
     @rule(agent=AGENTS, kind=KINDS, keep=st.integers(0, 4))

@@ -26,6 +26,7 @@ _T = TypeVar("_T")
 
 ALL_ROWS = 2**62
 """A ``LIMIT`` without effect."""
+DAY_US = 86_400_000_000
 
 
 def row_limit(limit: int | None) -> int:
@@ -133,6 +134,23 @@ def shared_us(moment: datetime, database: Database[Any]) -> int:
     It is called within a transaction, since a server says its time at the beginning of each.
     """
     return sqlite.microseconds(moment) + database.skew_us
+
+
+def day_of(moment_us: int) -> int:
+    """Return the beginning of a day in UTC."""
+    return moment_us - moment_us % DAY_US
+
+
+def believed_us(now_us: int, before_us: int | None) -> int:
+    """Return the time by which the age of what is deleted by itself is measured.
+
+    A clock that jumps ahead by months would delete nearly everything. Therefore a clock is believed from the
+    next day on: on the first day after a pause, only the day after the last one before it has passed.
+
+    Args:
+        before_us: when the store was last used before today, if it was.
+    """
+    return now_us if before_us is None else min(now_us, day_of(before_us) + 2 * DAY_US - 1)
 
 
 async def rows(

@@ -151,3 +151,11 @@ def test_no_statement_numbers_its_values() -> None:
     # Python 3.12.0 to 3.12.3 take "?1" for a name, and warn of each statement
     adapters = Path(sql.__file__).parent.rglob("*.py")
     assert [each.name for each in adapters if re.search(r"\?\d", each.read_text(encoding="utf-8"))] == []
+
+
+def test_a_clock_is_believed_from_the_next_day_on() -> None:
+    noon = sql.DAY_US // 2
+    assert sql.believed_us(100 * sql.DAY_US + noon, None) == 100 * sql.DAY_US + noon
+    assert sql.believed_us(100 * sql.DAY_US + noon, 99 * sql.DAY_US) == 100 * sql.DAY_US + noon
+    assert sql.believed_us(100 * sql.DAY_US + noon, 9 * sql.DAY_US + noon) == 11 * sql.DAY_US - 1
+    assert sql.believed_us(8 * sql.DAY_US, 9 * sql.DAY_US) == 8 * sql.DAY_US

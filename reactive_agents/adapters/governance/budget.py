@@ -3,15 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
-from datetime import UTC, date, timedelta
+from datetime import datetime, timedelta
 from hashlib import blake2b
 from typing import TypeVar
 
 from attrs import frozen
 from returns.result import Failure, Result, Success
 
-from reactive_agents.adapters.sql import Transaction, Work, open_database
-from reactive_agents.adapters.sqlite import DEFAULT_PATIENCE_S, DatabasePath, Store, failure_of, storable
+from reactive_agents.adapters.sql import Transaction, Work, believed_us, open_database, shared_us
+from reactive_agents.adapters.sqlite import (
+    DEFAULT_PATIENCE_S,
+    DatabasePath,
+    Store,
+    failure_of,
+    microseconds,
+    moment_of,
+    storable,
+)
 from reactive_agents.core.errors import BudgetErrors, BudgetExceeded, BudgetPeriod, ServiceFailed
 from reactive_agents.core.governance import BudgetUse, Reservation
 from reactive_agents.core.ids import RunId
@@ -231,8 +239,7 @@ class SqliteBudget:
 
     def _days(self) -> tuple[str, str]:
         """Return the day and month by the clock that all processes with this budget share."""
-        ahead = timedelta(seconds=round(self._file.skew_us / 1e6))  # it varies by microseconds
-        now = self._clock.now().astimezone(UTC) + ahead
+        now = moment_of(round(shared_us(self._clock.now(), self._file), -6))  # servers differ by microseconds
         return f"{now:%Y-%m-%d}", f"{now:%Y-%m}"
 
     def _uses(self, connection: Transaction, run_id: RunId, who: str) -> tuple[BudgetUse, ...]:
@@ -270,11 +277,16 @@ def _prune(connection: Transaction, today: str) -> None:
     pruned = connection.execute("SELECT day FROM periods WHERE name = ?", (_PRUNED,)).fetchone()
     if pruned is not None and pruned[0] == today:
         return
-    oldest = (date.fromisoformat(today) - timedelta(days=KEPT_DAYS)).isoformat()
+    now_us, before_us = _us_of(today), None if pruned is None else _us_of(pruned[0])
+    oldest = f"{moment_of(believed_us(now_us, before_us)) - timedelta(days=KEPT_DAYS):%Y-%m-%d}"
     connection.execute("UPDATE periods SET day = ? WHERE day = ''", (today,))  # of a version without days
     connection.execute("DELETE FROM periods WHERE day < ?", (oldest,))
     connection.execute("DELETE FROM reservations WHERE day < ?", (oldest,))
     connection.execute(_ADD, (_PRUNED, 0, today))
+
+
+def _us_of(day: str) -> int:
+    return microseconds(datetime.fromisoformat(day))
 
 
 def _spent(connection: Transaction, period: str) -> int:

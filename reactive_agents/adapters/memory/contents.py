@@ -62,7 +62,6 @@ HOLDERS_OF_RUNS: tuple[str, ...] = (
 )
 """The runs among the holders, which are few: what a session holds is not read at the end of a run."""
 
-_DAY_US = 24 * 3600 * 1_000_000
 _LONGEST_RUN_DAYS, _LONGEST_DURABLE_RUN_DAYS = 1, 366
 """Days after which a run that has not released its content counts as dead; a durable one may wait for people.
 
@@ -121,7 +120,7 @@ class SqliteContent:
                 f" FROM content_holders WHERE {_IS_OF_RUN} GROUP BY digest) AS held"
                 " JOIN contents ON contents.digest = held.digest"
                 " WHERE NOT EXISTS (SELECT 1 FROM content_holders WHERE digest = held.digest"
-                f" AND (NOT {_IS_OF_RUN} OR (running > 0 AND held_us >= ? - running * {_DAY_US})))"
+                f" AND (NOT {_IS_OF_RUN} OR (running > 0 AND held_us >= ? - running * {sql.DAY_US})))"
                 " ORDER BY latest DESC",
                 (self._shared_now(),),
             ).fetchall()
@@ -208,7 +207,7 @@ def parts_of(file: sql.Transaction, conversation: int) -> tuple[Content, ...]:
 
 def prune_runs(file: sql.Transaction, until: int) -> None:
     """Delete the content that ended runs without a session stored before a time."""
-    ended = f"{_IS_OF_RUN} AND held_us < ? - running * {_DAY_US}"
+    ended = f"{_IS_OF_RUN} AND held_us < ? - running * {sql.DAY_US}"
     file.execute(f"DELETE FROM content_holders WHERE {ended}", (until,))
 
 

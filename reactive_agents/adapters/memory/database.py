@@ -346,6 +346,9 @@ _LISTS = (
 )
 """The latest work of a persona or tenant, and the message that a reaction is to."""
 
+_CREATED = ("CREATE INDEX memories_by_creation ON memories (created_at)",)
+"""The latest memory from before today, by which a clock is judged."""
+
 _IN_POSTGRES = (
     table_of(_MEMORIES, "owner"),
     "CREATE INDEX memories_by_age ON memories (agent_id, owner, kind, seen_at)",
@@ -385,8 +388,19 @@ _PERSONAS_IN_POSTGRES = (
 
 MEMORY = sqlite.Store(
     "memory",
-    (_VERSION_1, _VERSION_2, _VERSION_3, _PERSONAS, _OWNERS, _PERSONA_WORK, _ROOMS, _DOMAINS, _LISTS),
-    postgres=(_IN_POSTGRES, _PERSONAS_IN_POSTGRES, _ROOMS, _DOMAINS, _LISTS),
+    (
+        _VERSION_1,
+        _VERSION_2,
+        _VERSION_3,
+        _PERSONAS,
+        _OWNERS,
+        _PERSONA_WORK,
+        _ROOMS,
+        _DOMAINS,
+        _LISTS,
+        _CREATED,
+    ),
+    postgres=(_IN_POSTGRES, _PERSONAS_IN_POSTGRES, _ROOMS, _DOMAINS, _LISTS, _CREATED),
 )
 """Memories, sessions, plans, the record of strategies, and the records of personas."""
 

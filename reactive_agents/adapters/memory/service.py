@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import datetime, timedelta
+from datetime import datetime
 from functools import partial
 from os import PathLike, fspath
 from threading import Lock
@@ -154,8 +154,7 @@ class SqliteMemory:
                 _keep(connection, store.add(connection, entry), embedding)
             for entry, embedding in caught_up:
                 _keep(connection, entry, embedding)
-            present = now + timedelta(microseconds=self._database.skew_us)  # of those of all machines
-            dropped = store.delete_expired(connection, present)
+            dropped = store.delete_expired(connection, sql.shared_us(now, self._database))
             for kind, most in KEPT.items():
                 dropped += store.delete_weakest(connection, Reach(task.agent_id, (owner,)), kind, keep=most)
             return FlushReport(len(entries), dropped, problem)

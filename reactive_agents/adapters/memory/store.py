@@ -28,7 +28,7 @@ from reactive_agents.adapters.memory.search import (
     unspaced_words,
     words_of,
 )
-from reactive_agents.adapters.sql import ALL_ROWS, Transaction, decoded, marks
+from reactive_agents.adapters.sql import ALL_ROWS, Transaction, believed_us, day_of, decoded, marks
 from reactive_agents.adapters.sqlite import microseconds as microseconds
 from reactive_agents.adapters.sqlite import moment_of as moment_of
 from reactive_agents.core import memory
@@ -340,9 +340,12 @@ def _entries(
     return tuple(map(_entry_of, rows))
 
 
-def delete_expired(connection: Transaction, now: datetime) -> int:
+def delete_expired(connection: Transaction, now_us: int) -> int:
     """Delete the expired entries of all agents; return their number."""
-    return connection.execute("DELETE FROM memories WHERE fades_at <= ?", (microseconds(now),)).rowcount
+    earlier = "SELECT max(created_at) FROM memories WHERE created_at < ?"
+    (before,) = connection.execute(earlier, (day_of(now_us),)).fetchone()
+    until = believed_us(now_us, before)
+    return connection.execute("DELETE FROM memories WHERE fades_at <= ?", (until,)).rowcount
 
 
 def delete_weakest(connection: Transaction, reach: Reach, kind: memory.MemoryKind, *, keep: int) -> int:

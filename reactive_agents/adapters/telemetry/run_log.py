@@ -53,7 +53,6 @@ _PRUNE_EVERY = 200
 """Ended runs between deletions of old runs."""
 _MOST_PRUNED, _DELETED_AT_ONCE = 1_000, 100
 """Runs that are deleted then, and in one transaction: others wait for it, and events for all of them."""
-_DAY_US = 86_400_000_000
 
 _LEFT_OUT = frozenset({events.ModelTextStreamed, events.ModelThinkingStreamed, events.ToolArgumentsStreamed})
 _SUBJECTS: Mapping[type, str] = {
@@ -319,11 +318,14 @@ class SqliteRunLog:
 
     async def _prune(self, now: datetime) -> None:
         present = sql.shared_us(now, self._file)  # a wrong clock deletes nothing of others
-        until = present - int(self._keep_days * _DAY_US) if self._keep_days else -1
+        kept_us = int(self._keep_days * sql.DAY_US) if self._keep_days else sql.ALL_ROWS
+        before = "SELECT max(started_us) FROM logged_runs WHERE started_us < ?"
         old = "SELECT run_id FROM logged_runs WHERE started_us < ? ORDER BY started_us LIMIT ?"
         surplus = "SELECT run_id FROM logged_runs ORDER BY started_us DESC LIMIT ? OFFSET ?"
 
         def doomed(file: sql.Transaction) -> list[str]:
+            (before_us,) = file.execute(before, (sql.day_of(present),)).fetchone()
+            until = sql.believed_us(present, before_us) - kept_us
             rows = file.execute(old, (until, _MOST_PRUNED)).fetchall()
             if self._keep_runs is not None:
                 rows += file.execute(surplus, (_MOST_PRUNED, self._keep_runs)).fetchall()

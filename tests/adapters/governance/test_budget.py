@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import AsyncIterator
+from datetime import timedelta
 from pathlib import Path
 
 import anyio
@@ -15,7 +16,7 @@ from reactive_agents.core.errors import BudgetExceeded, ServiceFailed
 from reactive_agents.core.governance import BudgetUse, Reservation
 from reactive_agents.core.ids import RunId
 from reactive_agents.effects import attempt
-from reactive_agents.testing.core import FakeClock
+from reactive_agents.testing.core import START, FakeClock
 from tests.support.sqlite_files import counted_work, sqlite_file
 
 pytestmark = pytest.mark.anyio
@@ -261,13 +262,26 @@ async def test_rows_that_no_budget_asks_for_any_more_are_deleted(
     tmp_path: Path, budget: SqliteBudget, clock: FakeClock
 ) -> None:
     await attempt(budget.settle(await reserved(budget, 0.5), 0.25))
-    clock.advance((KEPT_DAYS + 1) * DAY_S)
-    late = await reserved(budget, 0.5)
+    clock.advance(KEPT_DAYS * DAY_S)
+    late = [await reserved(budget, 0.25)]
+    clock.advance(DAY_S)  # a clock is believed from the next day on
+    late += [await reserved(budget, 0.25)]
     await budget.aclose()
     with sqlite_file(tmp_path / "budget.db") as connection:
         rows = connection.execute("SELECT count(*) FROM periods").fetchone()
-        assert connection.execute("SELECT id FROM reservations").fetchall() == [(late.id,)]
-    assert rows == (4,)  # the run, the day and the month of the late reservation, and the search
+        assert connection.execute("SELECT id FROM reservations").fetchall() == [(each.id,) for each in late]
+    assert rows == (5,)  # the run, the days and the month of the late reservations, and the search
+
+
+async def test_a_clock_that_jumps_ahead_deletes_nothing_on_its_first_day(tmp_path: Path) -> None:
+    path = tmp_path / "budget.db"
+    for clock in (FakeClock(), FakeClock(START + timedelta(days=400)), FakeClock(START + timedelta(days=1))):
+        budget = SqliteBudget(path, daily_usd=None, monthly_usd=1.0, clock=clock)
+        await reserved(budget, 0.25)
+        await reserved(budget, 0.25)
+        state = await attempt(budget.state())
+        await budget.aclose()
+    assert state == Success(BudgetState(0.5, 1.0))
 
 
 async def test_a_reservation_of_the_last_month_can_still_be_settled(

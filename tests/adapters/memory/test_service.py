@@ -150,7 +150,9 @@ async def test_what_fades_is_not_recalled_and_then_deleted(
         await attempt(memory.bootstrap(AGENT, a_task()))
     recalled = (await attempt(memory.bootstrap(AGENT, a_task()))).unwrap()
     assert recalled.semantic == "- [said by the user; 2026-01-01] Call me Ann."
-    await attempt(memory.flush(a_task("Nothing", name="task-9"), a_result(None)))
+    for name in ("task-8", "task-9"):  # a clock is believed from the next day on
+        await attempt(memory.flush(a_task(f"Nothing of {name}", name=name), a_result(None)))
+        clock.advance(DAY_S)
     with sqlite_file(tmp_path / "memory.db") as direct:
         left = direct.execute("SELECT content FROM memories WHERE kind = 'semantic'").fetchall()
     assert left == [("Call me Ann.",)]
@@ -294,6 +296,19 @@ async def test_a_run_recalls_what_shares_chinese_or_japanese_words_with_its_task
     known = (await attempt(memory.bootstrap(AGENT, a_task(task)))).unwrap().semantic.splitlines()
     assert len(known) == 1
     assert known[0].endswith(first)
+
+
+async def test_a_clock_that_jumps_ahead_deletes_no_memory_on_its_first_day(tmp_path: Path) -> None:
+    async def kept_after(days: int) -> FlushReport:
+        clock, ids = FakeClock(START + timedelta(days=days, hours=12)), SequentialIds(f"{days}-")
+        services = open_memory(tmp_path / "memory.db", clock=clock, ids=ids)
+        flushed = await attempt(services.memory.flush(a_task(f"What is {days} plus 1?"), a_result()))
+        await services.aclose()
+        return flushed.unwrap()
+
+    assert (await kept_after(0)).dropped == 0
+    assert ((await kept_after(3_000)).dropped, (await kept_after(3_000)).dropped) == (0, 0)
+    assert (await kept_after(3_001)).dropped > 0
 
 
 async def test_forgetting_by_id_agent_and_age(memory: SqliteMemory, clock: FakeClock) -> None:

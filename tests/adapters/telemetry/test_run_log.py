@@ -417,17 +417,33 @@ def test_old_runs_are_deleted(tmp_path: Path) -> None:
 
 def test_runs_of_more_than_the_days_to_keep_are_deleted(tmp_path: Path) -> None:
     path = tmp_path / "runs.db"
-    for days, name in ((31, "Old."), (29, "Late.")):
+    for days, name in ((31, "Old."), (29, "Late."), (1, "Yesterday.")):
         logging_agent(path, answer("So."), keep_days=None).build().run_sync(name)
-        file = sqlite3.connect(path)
-        with file:
-            earlier = days * 86_400 * 10**6
-            file.execute("UPDATE logged_runs SET started_us = started_us - ? WHERE task = ?", (earlier, name))
-        file.close()
+        make_earlier(path, days)
     logging_agent(path, answer("So."), keep_days=None).build().run_sync("Never delete.")
-    assert [run.task for run in runs_in(path)] == ["Never delete.", "Late.", "Old."]
+    assert [run.task for run in runs_in(path)] == ["Never delete.", "Yesterday.", "Late.", "Old."]
     logging_agent(path, answer("So.")).build().run_sync("New.")
-    assert [run.task for run in runs_in(path)] == ["New.", "Never delete.", "Late."]
+    assert [run.task for run in runs_in(path)] == ["New.", "Never delete.", "Yesterday.", "Late."]
+
+
+def make_earlier(path: Path, days: int) -> None:
+    """Set back the time at which the latest run began, as if the clock had moved on since."""
+    latest = "(SELECT max(started_us) FROM logged_runs)"
+    with sqlite_file(path) as file:
+        statement = f"UPDATE logged_runs SET started_us = started_us - ? WHERE started_us = {latest}"
+        file.execute(statement, (days * 86_400 * 10**6,))
+
+
+def test_a_clock_that_jumps_ahead_deletes_no_run_on_its_first_day(tmp_path: Path) -> None:
+    path = tmp_path / "runs.db"
+    logging_agent(path, answer("So.")).build().run_sync("Before.")
+    make_earlier(path, 100)
+    for name in ("First.", "Second."):
+        logging_agent(path, answer("So.")).build().run_sync(name)
+    assert [run.task for run in runs_in(path)] == ["Second.", "First.", "Before."]
+    make_earlier(path, 1)
+    logging_agent(path, answer("So.")).build().run_sync("The next day.")
+    assert [run.task for run in runs_in(path)] == ["The next day.", "First.", "Second."]
 
 
 async def work_of_operations(path: Path, size: int) -> dict[str, int]:

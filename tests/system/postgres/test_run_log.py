@@ -25,6 +25,7 @@ FILES_ALONE = {
     "test_requests_have_their_texts_after_the_file_was_locked",
     "test_an_operation_on_a_log_of_many_runs_takes_no_more_than_on_one_of_few",
     "test_runs_of_more_than_the_days_to_keep_are_deleted",
+    "test_a_clock_that_jumps_ahead_deletes_no_run_on_its_first_day",
     "test_a_file_that_cannot_be_written_fails_no_run",
     "test_a_killed_run_is_there_up_to_the_kill",
     "test_the_key_of_the_record_encrypts_the_log_wherever_it_is",
