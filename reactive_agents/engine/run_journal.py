@@ -238,7 +238,7 @@ class RunJournal:
             name: of something that comes at any time; otherwise named by its place in the run.
             written: what is written, each of another type.
         """
-        if getattr(self.record, "owe", None) is None:  # a custom record need not know of it
+        if self.record is not None and getattr(self.record, "owe", None) is None:  # a custom one
             return
         key = f"{OWED}{store}:{name or _branch_of(self).name('o')}"
         known = self.entries.get(key)

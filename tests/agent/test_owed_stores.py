@@ -150,6 +150,7 @@ async def test_what_a_full_store_missed_of_a_run_is_written_there_later_and_once
 
     await go_on()
     assert {*(await later.runs.find("order-1")).owes} == {*full}
+    assert (await later.runs.replay("order-1")).difference == ""
     assert f"is still not in {full[0]}" in caplog.text
     empty_disk(tmp_path, full)
     later = clerk(tmp_path)
@@ -159,6 +160,7 @@ async def test_what_a_full_store_missed_of_a_run_is_written_there_later_and_once
     assert audited(tmp_path / "audit.db") == ["start", "run"]
     await later.runs.recover()
     assert counts(tmp_path) == WRITTEN
+    assert (await later.runs.replay("order-1")).difference == ""
 
 
 async def test_the_next_turn_of_a_session_is_shown_the_one_that_could_not_be_added(tmp_path: Path) -> None:
