@@ -77,7 +77,7 @@ system: $(DEVELOPMENT) ## Run the tests with many processes, kills, a browser or
 	$(PYTEST) -m system --numprocesses=$(SYSTEM_WORKERS) --dist=loadfile --no-loadscope-reorder tests/system $(SYSTEM_TESTS)
 
 crash: $(DEVELOPMENT) ## Kill durable runs, personas and writers of files many times, and count what is lost or done twice
-	QUEUED_RUNS=1000 KILLED_STEPS=20 KILLED_EVERY=1 $(CRASHES) tests/system/test_durable_crashes.py tests/system/test_postgres_runs.py
+	QUEUED_RUNS=1000 KILLED_STEPS=20 KILLED_EVERY=1 RESTARTED_EVERY=1 $(CRASHES) tests/system/test_durable_crashes.py tests/system/test_postgres_runs.py
 	COMMIT_KILLS=50 PRUNE_KILLS=24 $(CRASHES) tests/system/test_crashes.py tests/system/test_prune_kills.py
 	PERSONA_KILLS=100 $(CRASHES) tests/system/test_persona_kills.py tests/system/postgres/test_persona_kills.py
 	PERSONA_KILL_POINTS=all $(CRASHES) tests/system/test_persona_kill_points.py

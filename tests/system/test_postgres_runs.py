@@ -8,15 +8,20 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
+from itertools import count
 from pathlib import Path
+from typing import Any
 
 import anyio
 import anyio.to_thread
 import pytest
+from returns.result import Success
 
 from reactive_agents import AgentError, ReactiveAgent, ReactiveAgents, tool
 from reactive_agents.adapters import postgres, run_record
+from reactive_agents.adapters.governance.audit_log import verify
+from reactive_agents.adapters.postgres import PostgresDatabase
 from reactive_agents.adapters.run_record import SqliteRunRecord
 from reactive_agents.adapters.system import SystemClock
 from reactive_agents.core.errors import RunInterrupted
@@ -33,6 +38,7 @@ from tests.support.queue_worker import queue_with_kills
 ROOT = Path(__file__).parents[2]
 STEPS = os.environ.get("KILLED_STEPS", "2")
 EVERY = int(os.environ.get("KILLED_EVERY", "3"))
+RESTARTED_EVERY = int(os.environ.get("RESTARTED_EVERY", "6"))
 QUEUED = int(os.environ.get("QUEUED_RUNS", "20"))
 
 
@@ -173,3 +179,84 @@ def test_queued_runs_are_done_once_by_workers_that_are_killed(
     assert counts["kills"] > 0
     assert counts["states"] == {"completed"}
     assert counts["payments"] == 2 * counts["runs"]
+
+
+@pytest.mark.parametrize("when", ["before", "within", "after"])
+def test_a_server_may_restart_at_any_transaction_of_a_run(
+    server: Server, when: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The run goes on, or says why not and is continued: nothing is lost, and nothing is done twice."""
+    seen, place = count(1), 0
+    once, send = PostgresDatabase._once, PostgresDatabase._send
+
+    def pass_by() -> None:
+        if next(seen) == place:
+            server.restart("immediate")
+
+    def restarting(database: Any, work: Any, begin: str, again: bool) -> Any:
+        left = iter([when == "within"])
+
+        def done(file: Any) -> Any:
+            result = work(file)
+            if next(left, False):  # a transaction that is repeated is not cut off again
+                pass_by()
+            return result
+
+        if when == "before":
+            pass_by()
+        result = once(database, done, begin, again)
+        if when == "after":
+            pass_by()
+        return result
+
+    def sending(database: Any, *given: Any, **options: Any) -> Any:
+        if when == "before":
+            pass_by()
+        sent = send(database, *given, **options)
+        if when != "before" and sent is not None:
+            pass_by()
+        return sent
+
+    noted: list[int] = []
+
+    @tool
+    def note(number: int) -> str:
+        """Note a number."""
+        noted.append(number)
+        return "noted"
+
+    def agent(url: str, *turns: Any) -> ReactiveAgent:
+        described = ReactiveAgents.create().with_llm(ScriptedLLM(*turns)).with_reasoning().with_tools(note)
+        described = described.with_sessions(url).with_cost(url).with_audit(url).with_memory(url)
+        return described.with_run_log(url).with_durability(url, recover=False).build()
+
+    async def run(url: str) -> None:
+        given: Any = {"run_id": "r", "session": "s", "user": "ann"}
+        first = agent(url, call("note", number=1), answer("It is noted."))
+        with suppress(AgentError):  # that it was interrupted
+            await first.run("Note 1.", **given)
+        result = await first.run("Note 1.", **given)
+        assert (result.status, result.output) == ("completed", "It is noted.")
+        await first.aclose()
+        monkeypatch.undo()
+        later = agent(url, answer("So it is."))
+        await later.run("Is it?", session="s", user="ann")  # after which nothing is owed
+        assert (await later.runs.find("r")).owes == ()
+        assert (await later.runs.replay("r")).difference == ""
+        await later.aclose()
+
+    for place in range(1, 36, RESTARTED_EVERY):
+        noted.clear()
+        seen = count(1)
+        monkeypatch.setattr(PostgresDatabase, "_once", restarting)
+        monkeypatch.setattr(PostgresDatabase, "_send", sending)
+        url = server.new()
+        anyio.run(run, url)
+        name = url.partition("?")[0].rpartition("/")[2]
+        of_run = "SELECT count(*) FROM reactive_agents.{} WHERE run_id = 'r'"
+        counts = [server.run(name, of_run.format(each)) for each in ("conversation_turns", "spending_runs")]
+        assert (place, noted, counts) == (place, [1], [[(1,)], [(1,)]])
+        assert server.run(name, "SELECT status FROM reactive_agents.logged_runs WHERE run_id = 'r'") == [
+            ("completed",)
+        ]
+        assert isinstance(verify(url), Success)

@@ -12,6 +12,7 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager, suppress
 from datetime import timedelta
+from math import inf
 from multiprocessing import get_context
 from pathlib import Path
 from random import Random
@@ -424,6 +425,34 @@ async def test_connections_in_use_are_waited_for_and_then_a_failure(place: str) 
         each.__exit__(None, None, None)
     assert await database.read("read", lambda _: None) == Success(None)
     await database.aclose()
+
+
+async def test_a_server_without_a_free_connection_is_waited_for_and_then_a_failure(
+    place: str, server: Server
+) -> None:
+    name = place.partition("?")[0].rpartition("/")[2]
+    role = f"few_{name}"
+    server.run("postgres", f"CREATE ROLE {role} LOGIN CONNECTION LIMIT 1")
+    server.run("postgres", f"GRANT CREATE ON DATABASE {name} TO {role}")
+    of_role = place.replace("postgres:@", f"{role}:@")
+    database = PostgresDatabase(of_role, BUDGET, lambda sentence, _: sentence, patience_s=0.5)
+    assert await database.write("open", lambda _: None) == Success(None)
+    await database.aclose()
+    with psycopg.connect(of_role):
+        failed = await database.read("read", lambda _: None)
+        assert "cannot be reached" in failed.failure()
+        assert "too many connections for role" in failed.failure()
+    patient = PostgresDatabase(of_role, BUDGET, lambda sentence, _: sentence, patience_s=30.0)
+    taken = psycopg.connect(of_role)
+
+    async def close() -> None:
+        await until(lambda: patient.away_since < inf)
+        taken.close()
+
+    async with anyio.create_task_group() as group:
+        group.start_soon(close)
+        assert await patient.read("read", lambda _: None) == Success(None)
+    await patient.aclose()
 
 
 async def test_a_cancelled_write_leaves_no_transaction_and_no_lock(
