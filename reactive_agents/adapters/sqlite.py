@@ -102,6 +102,8 @@ _LARGE_LOG = 8 << 20
 """Bytes of a large log; one that grew beyond it while others read the file is shortened when it is reset."""
 _DATA_TO_DISK: Callable[[int], object] = getattr(os, "fdatasync", os.fsync)
 _PATIENCE_AFTER_TIMEOUT = 0.05  # a share, so that a locked file does not block every operation
+_LEAST_ROOM = 64 << 10
+"""Bytes that SQLite needs to begin a log and its index, with some to spare."""
 _READ_VERSION = 19  # https://sqlite.org/fileformat.html: the byte that is 2 if a file has a log
 _LOCKED = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
 _REPLACEABLE = (
@@ -740,15 +742,26 @@ def _to_read(place: Path, timeout_s: float, *, is_still: bool) -> sqlite3.Connec
 
 
 def _is_still(path: Path) -> bool:
-    """Return whether a file in WAL mode has no log, and none can be made.
+    """Return whether a file in WAL mode has nothing in its log, and none can be made.
 
-    SQLite makes a log even to read, and refuses to where it may not write. What another process writes later
-    is seen by the next connection alone. A file with a rollback journal, such as a backup, needs no log.
+    SQLite makes a log even to read, and refuses to where it may not write or the disk is full. What another
+    process writes later is seen by the next connection alone. A file with a rollback journal, such as a
+    backup, needs no log.
     """
-    if _has_log(path):
+    log = f"{os.path.realpath(path)}-wal"
+    is_in_log = os.path.exists(log) and os.path.getsize(log) > 0
+    if _has_log(path) and (is_in_log or not _is_full(path)):
         return False
     with suppress(OSError), open(path, "rb") as file:
         return file.read(_READ_VERSION + 1)[_READ_VERSION:] == b"\2"
+    return False
+
+
+def _is_full(path: Path) -> bool:
+    """Return whether there is no room for the log of a file and its index."""
+    with suppress(OSError, AttributeError):  # Windows has no such function
+        system = os.statvfs(path.parent)
+        return bool(system.f_blocks) and system.f_bavail * system.f_frsize < _LEAST_ROOM
     return False
 
 
@@ -861,11 +874,10 @@ def _what_is_at(path: DatabasePath) -> str:
     if not os.access(place, os.R_OK):
         return _SENTENCES[sqlite3.SQLITE_PERM]
     with suppress(OSError, AttributeError):  # Windows has no such function
-        system = os.statvfs(folder)
-        if system.f_flag & os.ST_RDONLY:
+        if os.statvfs(folder).f_flag & os.ST_RDONLY:
             return "cannot be opened for writing: its file system is read-only"
-        if system.f_blocks and not system.f_bavail:  # SQLite cannot even make its log
-            return _SENTENCES[sqlite3.SQLITE_FULL]
+    if _is_full(place):
+        return _SENTENCES[sqlite3.SQLITE_FULL]
     log = f"{os.path.realpath(place)}-wal"
     return _CUT_OFF if os.path.exists(log) and not os.access(folder, os.W_OK) else ""
 

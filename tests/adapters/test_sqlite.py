@@ -958,7 +958,7 @@ def test_a_file_that_cannot_be_opened_on_a_full_disk_is_not_said_to_be_broken(
     failed.sqlite_errorcode = sqlite3.SQLITE_IOERR_SHMSIZE
     (tmp_path / "notes.db").touch()
     said = []
-    for free in (1, 0):
+    for free in (100, 0):
         with_free_blocks(monkeypatch, tmp_path, free)
         said.append(sqlite.sentence_of(failed, tmp_path / "notes.db", NOTES).rpartition("' ")[2])
     assert said == ["cannot be read or written by the system.", "cannot grow: the disk is full."]
@@ -1025,6 +1025,28 @@ async def test_a_log_that_vanishes_while_a_file_is_opened_does_not_make_it_immut
         Success([])
     )
     assert opened == ["mode=ro"]
+
+
+@pytest.mark.parametrize("is_in_log", [False, True])
+def test_on_a_full_disk_a_file_is_read_without_a_log_unless_it_has_one(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, is_in_log: bool
+) -> None:
+    path, opened, connect = tmp_path / "notes.db", list[str](), sqlite3.connect
+
+    def connected(place: str, **options: Any) -> Any:
+        opened.append(place.partition("?")[2])
+        return connect(place, **options)
+
+    with closing(connect(path, isolation_level=None)) as writer:
+        writer.execute("PRAGMA journal_mode = WAL")
+        migrate(writer, NOTES)
+        if not is_in_log:
+            writer.close()
+            Path(f"{path}-wal").touch()  # as a writer leaves it that found no room
+        with_free_blocks(monkeypatch, tmp_path, 1)
+        monkeypatch.setattr(sqlite3, "connect", connected)
+        looked = look_into(path, NOTES, lambda notes: notes.execute("SELECT note FROM notes").fetchall())
+    assert (looked, opened) == (Success([]), ["mode=ro" if is_in_log else "mode=ro&immutable=1"])
 
 
 CUT_OFF = """
