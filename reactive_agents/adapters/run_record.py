@@ -908,25 +908,23 @@ class SqliteRunRecord:
         def choose(file: sql.Transaction, last: int) -> list[int]:
             return [each for (each,) in file.execute(chosen, (*values, last, _DELETED_AT_ONCE))]
 
-        done: Result[object, RecordErrors] = Success(None)
-        deleted, last, frees_origins, goes_on = 0, 0, False, True
+        done: Result[Any, RecordErrors] = Success(0)
         if user is not None:
-            forget = partial(_delete_schedules, user=user, seal=self._seal)
-            done = schedules = await self._file.write("delete", forget)
-            deleted = schedules.value_or(0)
-        while isinstance(done, Success) and goes_on:
+            done = await self._file.write("delete", partial(_delete_schedules, user=user, seal=self._seal))
+        deleted, last, frees_origins = done.value_or(0), 0, False
+        while isinstance(done, Success):
             # all rows may be read to find them, which no writer waits for
-            done = found = await self._file.read("delete", partial(choose, last=last))
-            some = found.value_or([])
+            done = await self._file.read("delete", partial(choose, last=last))
+            some: list[int] = done.value_or([])
             if some:
                 delete = partial(_delete_runs, where=where, values=values, some=some)
-                done = removed = await self._file.write("delete", delete)
-                count, frees = removed.value_or((0, False))
-                deleted, frees_origins = deleted + count, frees_origins or frees
-            is_last = len(some) < _DELETED_AT_ONCE
-            goes_on = not is_last or frees_origins  # forks of forks: the runs that a deleted one had kept
-            last = 0 if is_last else some[-1]
-            frees_origins = frees_origins and not is_last
+                done = await self._file.write("delete", delete)
+                count, frees = done.value_or((0, False))
+                deleted, last, frees_origins = deleted + count, some[-1], frees_origins or frees
+            elif frees_origins:  # forks of forks: the runs that a deleted one had kept
+                last, frees_origins = 0, False
+            else:
+                break
         if deleted or isinstance(done, Success):
             await self._file.empty_log()
         return done.map(lambda _: deleted)

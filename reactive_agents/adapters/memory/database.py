@@ -386,21 +386,12 @@ _PERSONAS_IN_POSTGRES = (
     *_WORK_INDEXES,
 )
 
+_IN_BOTH = (_ROOMS, _DOMAINS, _LISTS, _CREATED)
+
 MEMORY = sqlite.Store(
     "memory",
-    (
-        _VERSION_1,
-        _VERSION_2,
-        _VERSION_3,
-        _PERSONAS,
-        _OWNERS,
-        _PERSONA_WORK,
-        _ROOMS,
-        _DOMAINS,
-        _LISTS,
-        _CREATED,
-    ),
-    postgres=(_IN_POSTGRES, _PERSONAS_IN_POSTGRES, _ROOMS, _DOMAINS, _LISTS, _CREATED),
+    (_VERSION_1, _VERSION_2, _VERSION_3, _PERSONAS, _OWNERS, _PERSONA_WORK, *_IN_BOTH),
+    postgres=(_IN_POSTGRES, _PERSONAS_IN_POSTGRES, *_IN_BOTH),
 )
 """Memories, sessions, plans, the record of strategies, and the records of personas."""
 
