@@ -75,6 +75,8 @@ _VERSION: Final = "a2a-version"
 _ANSWER: Final = "answer"
 _MOST_TASKS: Final = 1_000
 """The maximum of ended tasks, and of tasks with shown requests, that are stored for an agent."""
+_MOST_BYTES: Final = 100_000_000
+"""The maximum of bytes of ended tasks that are stored for an agent, but for the last one."""
 _STATES: Final = {
     "completed": TaskState.TASK_STATE_COMPLETED,
     "partial": TaskState.TASK_STATE_FAILED,
@@ -116,13 +118,23 @@ class _Tasks(InMemoryTaskStore):
 
     Attributes:
         begun: ids of the tasks that began in this process, not to be read from their records.
+        sizes: bytes of the tasks of this process.
     """
 
     def __init__(self, service: runs.AgentService, name: str) -> None:
         super().__init__()
         self.begun: set[str] = set()
+        self.sizes: dict[str, int] = {}
         self._service = service
         self._name = name
+
+    async def save(self, task: Task, context: ServerCallContext) -> None:
+        await super().save(task, context)
+        self.sizes[task.id] = task.ByteSize()
+
+    async def delete(self, task_id: str, context: ServerCallContext) -> None:
+        await super().delete(task_id, context)
+        self.sizes.pop(task_id, None)
 
     async def get(self, task_id: str, context: ServerCallContext) -> Task | None:
         known = await super().get(task_id, context)
@@ -419,8 +431,12 @@ class AgentTasks(AgentExecutor):
         self._runs.pop(task_id, None)
         self._store.begun.discard(task_id)
         self._ended.append((task_id, context))
-        if len(self._ended) > _MOST_TASKS:
+        while len(self._ended) > 1 and (len(self._ended) > _MOST_TASKS or self._ended_bytes > _MOST_BYTES):
             await self._store.delete(*self._ended.popleft())
+
+    @property
+    def _ended_bytes(self) -> int:
+        return sum(self._store.sizes.get(task_id, 0) for task_id, _ in self._ended)
 
 
 def _not_now() -> errors.A2AError:

@@ -21,7 +21,7 @@ from reactive_agents.core.codec import encode
 from reactive_agents.core.content import Content
 from reactive_agents.core.events import AgentEvent
 from reactive_agents.core.ids import RunId, TaskId
-from reactive_agents.core.json import JsonObject, json_bytes, texts_in
+from reactive_agents.core.json import Json, JsonObject, json_bytes, texts_in
 from reactive_agents.core.messages import Message
 from reactive_agents.core.run_record import OpenQuestion, QuestionKind, RecordedRun, RunState
 from reactive_agents.core.tasks import Task
@@ -80,7 +80,7 @@ class LiveRun:
         refusal: why it could not begin.
         requests: the open requests to people, by run and id.
         ended_at: seconds of the monotonic clock; ``None`` while it is in progress.
-        text: characters of its buffered tool results and its answer, once it has ended.
+        text: characters of its request, buffered tool results and answer, once it has ended.
     """
 
     agent: str
@@ -148,7 +148,8 @@ class LiveRun:
         of_events = (each.event for each in self.kept)
         results = [each.result for each in of_events if isinstance(each, events.ToolCallCompleted)]
         answer = self.outcome.result.output if isinstance(self.outcome, events.TaskCompleted) else None
-        self.text = sum(map(len, texts_in([*results, answer])))
+        asked = self.task.input if self.asked is None else self.asked.content
+        self.text = sum(map(len, texts_in([asked, *results, answer])))
         self.requests.clear()
         self.is_interrupted = self.outcome is None
         for each in self.on_end:
@@ -271,6 +272,11 @@ class RunRequest:
     key: str | None = None
     run_id: RunId | None = None
     tools: Sequence[Tool] = ()
+
+    @property
+    def content(self) -> Json:
+        """Its fields that may be large, as JSON data."""
+        return [self.text, encode(self.parts), encode(self.history), dict(self.metadata)]
 
     @property
     def work(self) -> tuple[object, ...]:

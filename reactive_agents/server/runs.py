@@ -59,7 +59,7 @@ _log = logging.getLogger("reactive_agents")
 MOST_ENDED = 1_000
 MOST_ENDED_EVENTS = 200_000
 MOST_ENDED_TEXT = 100_000_000
-"""Characters of tool results and answers, which may be large, of all ended runs."""
+"""Characters of requests, tool results and answers, which may be large, of all ended runs."""
 ENDED_S = 600.0
 """Seconds that an ended run is stored, unless there are too many runs or events."""
 ANSWER_S = 600.0

@@ -643,6 +643,15 @@ async def test_the_latest_ended_tasks_alone_are_kept_however_they_ended(
     assert left == [waiting.id]
 
 
+async def test_ended_tasks_with_large_messages_fill_no_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(a2a, "_MOST_BYTES", 110_000)
+    app = create_app(clerk(forever(say("Yes."))).build(), protocols=["a2a"], limits=KeyLimits(runs=1))
+    async with client_of(app) as client:
+        tasks = [(await give(client, request("word " * 10_000)))[0] for _ in range(4)]
+        left = [each.id for each in (await client.list_tasks(ListTasksRequest())).tasks]
+    assert sorted(left) == sorted(each.id for each in tasks[-2:])
+
+
 async def test_contexts_of_keys_without_user_are_their_own(tmp_path: Path) -> None:
     keys, model = keys_in(tmp_path), ScriptedLLM(forever(say("Yes.")))
     agent = ReactiveAgents.create().with_name("clerk").with_llm(model).build()

@@ -6,6 +6,7 @@ import gc
 import json
 import resource
 import sys
+from base64 import b64encode
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager
 from math import inf
@@ -33,6 +34,7 @@ from reactive_agents.core.governance import GuardrailFinding
 from reactive_agents.server import ApiKeys, KeyLimits, Principal, create_app, live_run, runs
 from reactive_agents.server.web import Problem
 from reactive_agents.testing import ScriptedLLM, answer, call, calls, fail, forever, say
+from tests.support.contents import PNG
 from tests.support.mcp_server import PROGRAM
 from tests.support.servers import asking, bearer, events_of, keys_in, listening
 from tests.support.sqlite_files import sqlite_file
@@ -43,6 +45,9 @@ pytestmark = pytest.mark.anyio
 
 def builder(*turns: Any) -> Any:
     return ReactiveAgents.create().with_name("clerk").with_llm(ScriptedLLM(*turns)).with_reasoning()
+
+
+LARGE_IMAGE = f"data:image/png;base64,{b64encode(PNG + bytes(37_500)).decode()}"
 
 
 async def begun(client: httpx.AsyncClient, **body: Any) -> dict[str, Any]:
@@ -1547,7 +1552,7 @@ async def test_the_document_says_whether_a_run_has_to_name_its_agent(names: list
     [
         ("MOST_ENDED", 2, 3),
         ("MOST_ENDED_EVENTS", 1, 1),
-        ("MOST_ENDED_TEXT", 2, 3),
+        ("MOST_ENDED_TEXT", 4, 3),
         ("ENDED_S", 0.0, 1),
         ("ENDED_S", 600.0, 4),
     ],
@@ -1584,6 +1589,26 @@ async def test_ended_runs_with_large_results_fill_no_memory(monkeypatch: pytest.
         assert (await client.get(f"/v1/runs/{begun}/events")).text.count("word " * 10_000) >= 2
     kept = [each for each in gc.get_objects() if isinstance(each, live_run.KeptEvent)]
     assert max(len(each.data) for each in kept) <= 100_000
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        {"task": "word " * 10_000},
+        {"metadata": {"note": ["word " * 10_000]}},
+        {"history": [{"role": "user", "content": "word " * 10_000}]},
+        {"task": [{"type": "text", "text": "Go."}, {"type": "image_url", "image_url": {"url": LARGE_IMAGE}}]},
+    ],
+)
+async def test_ended_runs_with_large_requests_fill_no_memory(
+    monkeypatch: pytest.MonkeyPatch, asked: dict[str, Any]
+) -> None:
+    monkeypatch.setattr(runs, "MOST_ENDED_TEXT", 110_000)
+    agent = ReactiveAgents.create().with_llm(ScriptedLLM(forever(say("x")))).build()
+    async with asking(create_app(agent, protocols=["api"])) as client:
+        for _ in range(4):
+            assert (await ended(client, await begun(client, **asked)))["output"] == "x"
+        assert len((await client.get("/v1/runs")).json()["data"]) == 3  # two before the last one began
 
 
 @pytest.mark.parametrize(
