@@ -269,7 +269,7 @@ def revoke(
     key_id: Annotated[str, argument("ID", "Of the key.")],
     file: KeysOption,
 ) -> None:
-    """Revoke a key, effective with the next request."""
+    """Revoke a key: its next request is refused, and its streams end."""
     with _readable(file):
         found = ApiKeys(file).revoke(key_id)
         if not found:

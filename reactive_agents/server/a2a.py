@@ -12,6 +12,7 @@ import logging
 from collections import deque
 from collections.abc import Iterable, Sequence
 from contextlib import aclosing, suppress
+from functools import partial
 from typing import Any, Final, TypeAlias
 
 from a2a.auth.user import User
@@ -65,7 +66,7 @@ from reactive_agents.core.texts import one_line, shortened
 from reactive_agents.server import runs
 from reactive_agents.server.access import Principal
 from reactive_agents.server.runs import ANSWER_S, SERVER, RequestKey, question_text, request_key
-from reactive_agents.server.web import EndedResponse, JsonText, Problem, read_json, with_body
+from reactive_agents.server.web import JsonText, Problem, read_json, sse, with_body
 
 _Waiting: TypeAlias = tuple[frozenset[RequestKey], ServerCallContext]
 """The requests shown to the client of a task, and the context of its request."""
@@ -587,7 +588,12 @@ class _Peer:
             return response
         with self._service.uses.held(principal, "streams") as held:
             response = await self._dispatcher.handle_requests(known)
-            return EndedResponse(response, held.pop_all().close)
+            return self._service.stream(principal, response, held, partial(_error_event, _id_of(given)))
+
+
+def _error_event(request_id: str | int | None, problem: Problem) -> bytes:
+    error = errors.InvalidRequestError(message=problem.detail)
+    return sse(json_bytes(build_error_response(request_id, error)))
 
 
 def _id_of(given: Any) -> str | int | None:

@@ -2,8 +2,8 @@
 
 A key is its id followed by 256 random bits, so its SHA-256 cannot be brute-forced and needs no salt: the file
 contains only the digest. It is read again when it has changed, so a revoked key is refused at the next
-request. If the file cannot be read, all keys are refused; a key in it that cannot be read stays as it was,
-unless it says that it is revoked.
+request, and its streams end. If the file cannot be read, all keys are refused; a key in it that cannot be
+read stays as it was, unless it says that it is revoked.
 """
 
 from __future__ import annotations
@@ -300,6 +300,12 @@ class ApiKeys:
             return None
         agents = None if stored.agents is None else frozenset(stored.agents)
         return Principal(stored.id, agents, stored.user, stored.limits, stored.approves)
+
+    def holds(self, key_id: str) -> bool:
+        """Return whether a key is neither revoked nor expired."""
+        self._refresh()
+        stored = self._keys.get(key_id)
+        return stored is not None and stored.holds(self._clock.now())
 
     @property
     def is_readable(self) -> bool:

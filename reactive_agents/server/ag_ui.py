@@ -439,12 +439,12 @@ class AgUiEndpoint:
             key = _thread(principal, name, given.thread_id)
             taken = await self._taken_up(principal, name, given)
             if taken is None and (settled := await self._settled(principal, name, given)) is not None:
-                rest = self._rest(principal, key, *settled, given)
-                return web.EndedResponse(web.EventStream(rest), held.pop_all().close)
+                rest = web.EventStream(self._rest(principal, key, *settled, given))
+                return self._service.stream(principal, rest, held, self._ended_by)
             run, after, translation = taken or await self._begun(principal, name, given)
             held.callback(self._cancel_unless_waiting, key, run)
             stream = web.EventStream(self._stream(key, run, after, translation))
-            return web.EndedResponse(stream, held.pop_all().close)
+            return self._service.stream(principal, stream, held, self._ended_by)
 
     def _cancel_unless_waiting(self, key: str, run: LiveRun) -> None:
         """Cancel the run of a stream that has ended if no client will come back for it."""
@@ -616,6 +616,9 @@ class AgUiEndpoint:
                 return
         if run.is_interrupted:
             yield self._encoded(translation.interrupted())
+
+    def _ended_by(self, problem: web.Problem) -> bytes:
+        return self._encoded([ui.RunErrorEvent(message=problem.detail, code=problem.code)])
 
     def _encoded(self, made: Iterable[ui.BaseEvent]) -> bytes:
         return "".join(map(self._encoder.encode, made)).encode()

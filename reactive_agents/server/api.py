@@ -459,8 +459,13 @@ async def _events(call: Call) -> Response:
                 return Response(status_code=204)  # stops readers that reconnect forever
     elif run.has_ended and seen == _ENDED:
         return Response(status_code=204)
-    held = call.service.uses.held(call.principal, "streams")
-    return web.EndedResponse(web.EventStream(_stream(call, run, after)), held.close)
+    with call.service.uses.held(call.principal, "streams") as held:
+        stream = web.EventStream(_stream(call, run, after))
+        return call.service.stream(call.principal, stream, held, _problem_event)
+
+
+def _problem_event(problem: web.Problem) -> bytes:
+    return web.sse(json_bytes(problem.document), event="problem")
 
 
 async def _stream(call: Call, run: runs.Run, after: int) -> AsyncGenerator[bytes, None]:

@@ -547,7 +547,7 @@ class OpenAIProtocol:
                 held.callback(self._service.cancel, live)
             held.enter_context(self._service.uses.held(principal, "streams"))
             stream = web.EventStream(source, {"x-run-id": live.run_id})
-            return web.EndedResponse(stream, held.pop_all().close)
+            return self._service.stream(principal, stream, held, _error_event)
 
 
 def routes(service: runs.AgentService) -> list[BaseRoute]:
@@ -608,6 +608,10 @@ def _error_of(problem: web.Problem) -> dict[str, Any]:
     return {"error": {"message": problem.detail, "type": kind, "param": param, "code": code}}
 
 
+def _error_event(problem: web.Problem) -> bytes:
+    return web.sse(json_bytes(_error_of(problem)))
+
+
 def _error(problem: web.Problem) -> Response:
     status = 400 if problem.status == 422 else problem.status
     return web.JsonText(_error_of(problem), status, problem.headers)
@@ -657,7 +661,7 @@ class Completion:
             yield web.HEARTBEAT if delta is None else chunk({fields[delta[0]]: delta[1]})
         problem = _failure(live)
         if problem is not None:
-            yield web.sse(json_bytes(_error_of(problem)))
+            yield _error_event(problem)
             return
         yield chunk({}, _finish(live), reactive_agents=_about(live))
         if with_usage:

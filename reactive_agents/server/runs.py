@@ -14,7 +14,7 @@ import secrets
 import time
 from collections import deque
 from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, aclosing, suppress
+from contextlib import AbstractAsyncContextManager, ExitStack, aclosing, suppress
 from datetime import UTC, datetime
 from functools import partial
 from inspect import isawaitable
@@ -26,6 +26,8 @@ import anyio
 from attrs import define, evolve, field, frozen
 from returns.result import Failure, Result, Success
 from starlette.requests import Request
+from starlette.responses import Response
+from starlette.types import ASGIApp
 
 from reactive_agents.adapters.system import checked_redactor
 from reactive_agents.adapters.tools.decorator import Tool
@@ -47,12 +49,12 @@ from reactive_agents.effects import attempt
 from reactive_agents.engine.durability import names_of_given_tools, task_difference
 from reactive_agents.engine.recorded_answers import recorded_outcome
 from reactive_agents.event_loop import spawn_on_this_loop
-from reactive_agents.server.access import Authenticate, KeyLimits, Principal, UseOfKeys
+from reactive_agents.server.access import ApiKeys, Authenticate, KeyLimits, Principal, UseOfKeys
 from reactive_agents.server.live_run import LiveRun as LiveRun
 from reactive_agents.server.live_run import Run as Run
 from reactive_agents.server.live_run import RunRequest as RunRequest
 from reactive_agents.server.live_run import without_folders_of
-from reactive_agents.server.web import Problem
+from reactive_agents.server.web import HeldStream, Problem
 
 _log = logging.getLogger("reactive_agents")
 
@@ -161,10 +163,27 @@ class AgentService:
         """
         found = self.anybody if self._authenticate is None else self._authenticate(request)
         if found is None or wrong_name("user", found.user) is not None:  # such as a blank one: nobody
-            detail = "An API key is needed, as Authorization: Bearer …"
-            raise Problem(401, "unauthorized", detail, headers={"www-authenticate": "Bearer"})
+            raise _unauthorized("An API key is needed, as Authorization: Bearer …")
         self.uses.count_request(found)
         return found
+
+    def stream(
+        self, principal: Principal, source: ASGIApp, held: ExitStack, last: Callable[[Problem], bytes]
+    ) -> Response:
+        """Return a stream for a sender, which ends when its key is revoked or expires.
+
+        Args:
+            held: what is given up when it has ended.
+            last: returns the last part of a stream that is ended before.
+        """
+        keys = self._authenticate if isinstance(self._authenticate, ApiKeys) else None
+
+        def refused() -> Problem | None:
+            if keys is None or keys.holds(principal.key):
+                return None
+            return _unauthorized("The API key of the stream was revoked, or has expired.")
+
+        return HeldStream(source, refused=refused, last=last, on_end=held.pop_all().close)
 
     def names_for(self, principal: Principal) -> list[str]:
         """Return the names of the agents that the principal may use."""
@@ -1027,6 +1046,10 @@ def session_problem(error: AgentError) -> Problem:
 def _store_failed(message: str) -> Problem:
     _log.error("A store of the agent failed: %s", message)
     return Problem(503, "store-unavailable", "A store of the agent cannot be used now.")
+
+
+def _unauthorized(detail: str) -> Problem:
+    return Problem(401, "unauthorized", detail, headers={"www-authenticate": "Bearer"})
 
 
 def _not_found() -> Problem:

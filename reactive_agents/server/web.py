@@ -397,17 +397,42 @@ class EventStream(StreamingResponse):
             await super().stream_response(send_in_turns)
 
 
-class EndedResponse(Response):
-    """A response, with ``on_end`` called when it has ended, even if it never began."""
+class HeldStream(Response):
+    """A stream, whose reader may lose the right to read it.
 
-    def __init__(self, response: ASGIApp, on_end: Callable[[], object]) -> None:
+    Args:
+        refused: returns why its reader may read no more, or ``None``; asked before each part.
+        last: returns the part that says so, with which the stream then ends.
+        on_end: called when the stream has ended, even if it never began.
+    """
+
+    def __init__(
+        self,
+        stream: ASGIApp,
+        *,
+        refused: Callable[[], Problem | None],
+        last: Callable[[Problem], bytes],
+        on_end: Callable[[], object],
+    ) -> None:
         super().__init__()
-        self._response = response
+        self._stream = stream
+        self._refused = refused
+        self._last = last
         self._on_end = on_end
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        async def send_allowed(message: Message) -> None:
+            problem = self._refused() if message.get("more_body") else None
+            if problem is None:
+                await send(message)
+                return
+            await send({"type": "http.response.body", "body": self._last(problem)})
+            sending.cancel()
+            await anyio.lowlevel.checkpoint()
+
         try:
-            await self._response(scope, receive, send)
+            with anyio.CancelScope() as sending:
+                await self._stream(scope, receive, send_allowed)
         finally:
             self._on_end()
 

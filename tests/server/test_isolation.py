@@ -462,3 +462,62 @@ async def test_the_error_of_a_failed_run_names_no_folder_of_the_server_to_a_clie
     logged = (await attempt(log.events(RunId(run)))).unwrap()
     await log.aclose()
     assert str(folder / "audit.db") in str([each.body for each in logged])
+
+
+UI = {"threadId": "t", "runId": "r", "state": {}, "tools": [], "context": [], "forwardedProps": {}}
+SAID = [{"id": "1", "role": "user", "content": "Go."}]
+SENT = {"messageId": "m", "role": "ROLE_USER", "parts": [{"text": "Go."}]}
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "last"),
+    [
+        ("/v1/runs", {"task": "Go."}, '"code":"unauthorized"'),
+        (
+            "/v1/chat/completions",
+            {"model": "clerk", "messages": [{"role": "user", "content": "Go."}], "stream": True},
+            '"code":"invalid_api_key"',
+        ),
+        ("/v1/responses", {"model": "clerk", "input": "Go.", "stream": True}, '"code":"invalid_api_key"'),
+        ("/ag-ui", {**UI, "messages": SAID}, '"code":"unauthorized"'),
+        (
+            "/a2a/clerk",
+            {"jsonrpc": "2.0", "id": "one", "method": "SendStreamingMessage", "params": {"message": SENT}},
+            '"id":"one"',
+        ),
+    ],
+)
+async def test_a_stream_ends_when_its_key_is_revoked(
+    tmp_path: Path, path: str, body: dict[str, Any], last: str
+) -> None:
+    reached, opened = anyio.Event(), anyio.Event()
+
+    @tool
+    async def gate() -> str:
+        """Go through the gate."""
+        reached.set()
+        await opened.wait()
+        return "open"
+
+    model = ScriptedLLM(call("gate"), answer(f"Indeed, {SECRET}."))
+    clerk = ReactiveAgents.create().with_name("clerk").with_llm(model).with_reasoning().with_tools(gate)
+    keys, streamed = keys_in(tmp_path), list[str]()
+    ada = {**bearer(keys, "ada", user="ada"), "a2a-version": "1.0"}
+
+    async def follow() -> None:
+        answered = await client.post(path, json=body, headers=ada)
+        if path == "/v1/runs":
+            answered = await client.get(f"/v1/runs/{answered.json()['run_id']}/events", headers=ada)
+        assert answered.status_code == 200
+        streamed.extend(each["data"] for each in events_of(answered.text))
+
+    app = create_app(clerk.build(), keys=keys)
+    async with asking(app) as client, anyio.create_task_group() as group:
+        group.start_soon(follow)
+        await until(lambda: reached.is_set() and app.state.service.uses.open_streams)
+        keys.revoke(keys.list()[0].id)
+        opened.set()
+    assert app.state.service.uses.open_streams == 0
+    assert "revoked" in streamed[-1]
+    assert last in streamed[-1].replace('": ', '":')
+    assert not [each for each in streamed if "1234" in each]
