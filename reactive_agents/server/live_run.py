@@ -106,9 +106,11 @@ class LiveRun:
     on_end: list[Callable[[], object]] = field(factory=list)
     scope: anyio.CancelScope = field(factory=anyio.CancelScope)
     _changed: anyio.Event | None = None
+    _turned: anyio.Event = field(factory=anyio.Event)
 
     def take(self, event: AgentEvent) -> None:
         """Buffer an event of the run or of a sub-run."""
+        waited = self.waits_for_person
         if not self.last:
             self.run_id, self.task_id = event.run_id, event.task_id
             self.started_at = event.at
@@ -140,6 +142,8 @@ class LiveRun:
                 self.is_paused = False
             case events.TaskCompleted() | events.TaskFailed() if event.run_id == self.run_id:
                 self.outcome = event
+        if self.waits_for_person != waited:
+            self._turn()
         self._wake()
 
     def end(self, now: float) -> None:
@@ -154,6 +158,7 @@ class LiveRun:
         self.is_interrupted = self.outcome is None
         for each in self.on_end:
             each()
+        self._turn()
         self._wake()
 
     @property
@@ -237,7 +242,15 @@ class LiveRun:
     async def until_ended(self) -> None:
         """Wait for the end of the run."""
         while not self.has_ended:
-            await self.changed(3_600.0)
+            await self.turned()
+
+    async def turned(self) -> None:
+        """Wait until the run begins or ceases to wait for a person, or ends."""
+        await self._turned.wait()
+
+    def _turn(self) -> None:
+        turned, self._turned = self._turned, anyio.Event()
+        turned.set()
 
     def _wake(self) -> None:
         changed, self._changed = self._changed, None

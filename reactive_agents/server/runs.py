@@ -383,12 +383,12 @@ class AgentService:
         """Stop a run at the time limit of its key; waits for people do not count."""
         left_s = live.principal.limits.run_s
         while not live.has_ended and left_s > 0:
-            while live.waits_for_person:
-                await live.changed(3_600.0)
+            if live.waits_for_person:
+                await live.turned()
+                continue
             since = time.monotonic()
             with anyio.move_on_after(left_s):
-                while not (live.has_ended or live.waits_for_person):
-                    await live.changed(3_600.0)
+                await live.turned()
             left_s -= time.monotonic() - since
         if not live.has_ended:
             reason = "The time limit of the key for a run is exceeded."

@@ -71,6 +71,23 @@ async def waiting_run(service: AgentService) -> LiveRun:
     return run
 
 
+async def test_events_wake_nobody_who_waits_for_the_end_or_the_limit_of_a_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    waits, turned = list[LiveRun](), LiveRun.turned
+
+    async def counted(run: LiveRun) -> None:
+        waits.append(run)
+        await turned(run)
+
+    monkeypatch.setattr(LiveRun, "turned", counted)
+    async with service_of(tmp_path / "runs.db", call("pay", to="Ann"), answer("Paid.")) as service:
+        run = await waiting_run(service)
+        await service.settle(service.anybody, run, *next(iter(run.requests)), YES)
+        await run.until_ended()
+    assert len(waits) <= 5 < run.last  # both as the request is made, is settled, and as the run ends
+
+
 def existing(payee: str) -> str:
     if payee not in ("Ann", "Bo"):
         raise ValueError("the name of a payee")
