@@ -10,6 +10,7 @@ the text of an agent without tools is streamed as content. That of others is str
 
 from __future__ import annotations
 
+import re
 import secrets
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Mapping, Sequence
@@ -426,8 +427,8 @@ class OpenAIProtocol:
         async with self._turn(name, is_keyed=is_keyed) as turns:
             known = await self._stored(principal, run_id) if is_keyed else None
             if known is None:
-                response_id, session = await turns.next(agent, body, user, run_id, given.history)
-                answer = AgentResponse(response_id, int(time.time()), name, body)
+                made, session = await turns.next(agent, body, user, run_id, given.history)
+                answer = AgentResponse(made, int(time.time()), name, body)
             else:  # the same request once more, without what is redacted in the stored one
                 answer, session = evolve(known[0], body=body), runs.session_of(known[1])
             if session is not None and given.history:
@@ -478,7 +479,7 @@ class OpenAIProtocol:
             await turns.forget(self._service.agents[answer.model], run.task.user, answer.id)
             turns.release()
         await self._service.delete(run)
-        return web.JsonText({"id": answer.id, "object": "response", "deleted": True})
+        return web.JsonText({"id": str(answer.id), "object": "response", "deleted": True})
 
     async def _response(self, principal: Principal, name: str) -> tuple[AgentResponse, runs.Run]:
         """Return a response by its id, and its run.
@@ -486,8 +487,9 @@ class OpenAIProtocol:
         Raises:
             Problem: there is none of this id for the principal.
         """
-        found = await self._stored(principal, RunId(name.rpartition("_")[2]))
-        if found is None or found[0].id != name or found[0].body.store is False:
+        asked = ResponseId.read(name)
+        found = None if asked is None else await self._stored(principal, asked.run_id)
+        if found is None or found[0].id != asked or found[0].body.store is False:
             raise web.Problem(404, "response_not_found", "There is no such response.")
         return found
 
@@ -687,11 +689,43 @@ def _chat_usage(live: runs.LiveRun) -> dict[str, Any]:
 # --- responses as documents -----------------------------------------------------------------------------
 
 
+_RESPONSE_ID = re.compile(r"resp_([0-9a-f]+)_([0-9]{1,7})_([^_]+)")
+
+
+@frozen
+class ResponseId:
+    """The id of a response.
+
+    Attributes:
+        root: names the session of the response.
+        turn: the number of its turn there; 0 if it cannot be continued by its id.
+        run_id: the id of its run.
+    """
+
+    root: str
+    turn: int
+    run_id: RunId
+
+    @classmethod
+    def read(cls, text: str) -> ResponseId | None:
+        """Return the id that is written in a text."""
+        found = _RESPONSE_ID.fullmatch(text)
+        return None if found is None else cls(found[1], int(found[2]), RunId(found[3]))
+
+    def __str__(self) -> str:
+        return f"{self.session}_{self.turn}_{self.run_id}"
+
+    @property
+    def session(self) -> str:
+        """The name of the session for its user."""
+        return f"resp_{self.root}"
+
+
 class Turns:
     """Finds the session of a response, and the id that continues it.
 
-    The id contains the session and the number of the turn. If the turn is not the last one, or its session is
-    in use, a fork of the session continues it, so that a response always follows the one it names.
+    If the turn of an id is not the last one, or its session is in use, a fork of the session continues it, so
+    that a response always follows the one it names.
     """
 
     def __init__(self, service: runs.AgentService, busy: set[tuple[str, str]], agent: str) -> None:
@@ -708,8 +742,8 @@ class Turns:
         user: str | None,
         run_id: RunId,
         history: Sequence[Message],
-    ) -> tuple[str, str | None]:
-        """Return the id of the response, which ends with that of its run, and its session.
+    ) -> tuple[ResponseId, str | None]:
+        """Return the id of the response, and its session.
 
         It has no session if it is not stored, or if the client sent the conversation.
 
@@ -718,7 +752,7 @@ class Turns:
         """
         given = body.conversation
         named = given.get("id") if isinstance(given, dict) else given
-        root, turn = secrets.token_hex(8), 0
+        made = ResponseId(secrets.token_hex(8), 0, run_id)
         if named is not None:
             if (
                 body.previous_response_id is not None
@@ -727,35 +761,35 @@ class Turns:
             ):
                 detail = "conversation: expected its name, without previous_response_id."
                 raise web.Problem(400, "invalid_value", detail, param="conversation")
-            return f"resp_{root}_0_{run_id}", named
+            return made, named
         if body.previous_response_id is not None:
-            root, turn = await self._following(agent, body.previous_response_id, user, run_id)
-        if (body.store is False or history) and body.previous_response_id is None:
-            return f"resp_{root}_0_{run_id}", None
-        session = f"resp_{root}"
-        self.held = (self._agent, runs.stored_name(user, session))
-        self._busy.add(self.held)
-        return f"resp_{root}_{turn + 1}_{run_id}", session
+            made = await self._following(agent, body.previous_response_id, user, run_id)
+        elif body.store is False or history:
+            return made, None
+        made = evolve(made, turn=made.turn + 1)
+        self._hold(runs.stored_name(user, made.session))
+        return made, made.session
 
-    async def forget(self, agent: ReactiveAgent[Any, Any], user: str | None, response: str) -> None:
+    def _hold(self, session: str) -> None:
+        self.held = (self._agent, session)
+        self._busy.add(self.held)
+
+    def _is_busy(self, info: SessionInfo) -> bool:
+        """Return whether a run continues a session, perhaps one of another process."""
+        return info.is_held or (self._agent, info.session) in self._busy
+
+    async def forget(self, agent: ReactiveAgent[Any, Any], user: str | None, response: ResponseId) -> None:
         """Delete the turn of a response, unless others continue it.
 
         Raises:
             Problem: its session is in use.
         """
-        _, root, turn, _ = response.split("_")
-        try:
-            info = await self._service.session(agent, user, f"resp_{root}")
-        except web.Problem as problem:
-            if problem.status == 404:
-                return  # it has no session, or one that the client named
-            raise
-        if int(turn) != info.turns:
+        info = await self._service.find_session(agent, user, response.session)
+        if info is None or response.turn != info.turns:  # or it is a session that the client named
             return
-        if info.is_held or (self._agent, info.session) in self._busy:
+        if self._is_busy(info):
             raise web.Problem(409, "response_in_progress", "Another response is continuing it.")
-        self.held = (self._agent, info.session)
-        self._busy.add(self.held)
+        self._hold(info.session)
         sessions, spare = agent.sessions, runs.stored_name(user, f"resp_{secrets.token_hex(8)}")
         try:
             if info.turns > 1:
@@ -769,33 +803,29 @@ class Turns:
 
     async def _following(
         self, agent: ReactiveAgent[Any, Any], previous: str, user: str | None, run_id: RunId
-    ) -> tuple[str, int]:
+    ) -> ResponseId:
+        """Return the id of the last turn before the response, in its session or in a fork of it."""
         missing = web.Problem(
             404, "previous_response_not_found", "There is no such response.", param="previous_response_id"
         )
-        parts = previous.split("_")
-        if len(parts) != 4 or not (parts[2].isascii() and parts[2].isdecimal() and len(parts[2]) < 8):
-            raise missing
-        root, turn = parts[1], int(parts[2])
-        if turn == 0:
+        found = ResponseId.read(previous)
+        if found is not None and found.turn == 0:
             missing.detail = "The server does not store the conversation of the response: send its messages."
             raise missing
-        try:
-            info = await self._service.session(agent, user, f"resp_{root}")
-        except web.Problem as problem:
-            raise missing if problem.status == 404 else problem from None
-        if turn > info.turns:
+        info = None if found is None else await self._service.find_session(agent, user, found.session)
+        if found is None or info is None or found.turn > info.turns:
             raise missing
-        is_busy = info.is_held or (self._agent, info.session) in self._busy  # held: by another process too
-        if turn == info.turns and not is_busy and await self._reserved(agent, info, run_id):
-            return root, turn
-        fork = secrets.token_hex(8)
+        found = evolve(found, run_id=run_id)
+        is_last = found.turn == info.turns and not self._is_busy(info)
+        if is_last and await self._reserved(agent, info, run_id):
+            return found
+        fork = evolve(found, root=secrets.token_hex(8))
         try:
-            await agent.sessions.fork(info.session, runs.stored_name(user, f"resp_{fork}"), turns=turn)
+            await agent.sessions.fork(info.session, runs.stored_name(user, fork.session), turns=fork.turn)
         except AgentError as error:
             refused = runs.session_problem(error)
             raise missing if refused.status == 409 else refused from None
-        return fork, turn
+        return fork
 
     async def _reserved(self, agent: ReactiveAgent[Any, Any], info: SessionInfo, run_id: RunId) -> bool:
         """Return whether a run has the next turn, before all other processes."""
@@ -836,7 +866,7 @@ class Turns:
 class AgentResponse:
     """A response of a run."""
 
-    id: str
+    id: ResponseId
     created: int
     model: str
     body: ResponseRequest
@@ -848,15 +878,16 @@ class AgentResponse:
             case {"id": str(known), "created_at": int(created), "request": dict(given)}:
                 try:
                     request = ResponseRequest.model_validate({**given, "model": model, "input": "-"})
-                    return cls(known, created, model, request)
                 except (TypeError, ValueError):  # a client of another protocol wrote it
                     return None
+                response = ResponseId.read(known)
+                return None if response is None else cls(response, created, model, request)
         return None
 
     def stored(self) -> JsonObject:
         """Return the stored fields of the response."""
         request = self.body.model_dump(mode="json", include=_KEPT, exclude_none=True)
-        return {"id": self.id, "created_at": self.created, "request": request}
+        return {"id": str(self.id), "created_at": self.created, "request": request}
 
     def document(self, run: runs.Run | None) -> dict[str, Any]:
         """Return the response, in progress until its run has ended."""
@@ -874,7 +905,7 @@ class AgentResponse:
             usage, about = _response_usage(run), _about(run)
         named = body.conversation
         return {
-            "id": self.id,
+            "id": str(self.id),
             "object": "response",
             "created_at": self.created,
             "status": status,

@@ -236,19 +236,35 @@ class AgentService:
         if known is not None and (known.last or known.has_ended or not durable):
             return known
         task = await self._new_task(served, user, asked)
-        elsewhere = not (here or asked.tools)
-        if self._queue is not None and run_id is not None and elsewhere:
+        if here or asked.tools or run_id is None:
+            return await self._begin(principal, name, task, run_id, asked)
+        if self._queue is not None:
             queued = queued_run(task, run_id, queue=self._queue, priority=0, due=None)
             return await self._enqueue(principal, served, queued, is_keyed=asked.key is not None)
-        may_have_begun = asked.key is not None and durable and elsewhere
-        if may_have_begun and run_id is not None:
-            begun = await _begun_elsewhere(served, run_id, task)
-            if begun is not None:
-                return begun
-        known = self._begun_by(asked, run_id)
-        if known is not None:  # meanwhile
-            return known
+        may_have_begun = asked.key is not None and durable
+        begun = await _begun_elsewhere(served, run_id, task) if may_have_begun else None
         wait_s = _BEGIN_S if may_have_begun else inf
+        return begun or await self._begin(principal, name, task, run_id, asked, wait_s=wait_s)
+
+    async def _begin(
+        self,
+        principal: Principal,
+        name: str,
+        task: Task,
+        run_id: RunId | None,
+        asked: RunRequest,
+        *,
+        wait_s: float = inf,
+    ) -> Run:
+        """Begin a run here, unless it has been begun meanwhile.
+
+        Args:
+            wait_s: seconds after which the record is asked whether it has begun elsewhere.
+        """
+        known = self._begun_by(asked, run_id)
+        if known is not None:
+            return known
+        served = self.agents[name]
         live = await self._conduct(principal, name, task, run_id, asked, asked.tools, wait_s=wait_s)
         while run_id is not None and not live.last and not live.has_ended:
             begun = await _begun_elsewhere(served, run_id, task)  # as by the recovery of another process
@@ -610,9 +626,7 @@ class AgentService:
                 if refusal is not None:
                     raise Problem(409, "run-refused", refusal.message)
         except AgentError as error:
-            if isinstance(error.error, _STORE_ERRORS):
-                raise _store_failed(error.error.message) from None
-            raise Problem(409, "run-not-under-way", without_folders(error.error.message)) from None
+            raise _problem_of(error, 409, "run-not-under-way") from None
 
     async def delete(self, run: Run) -> None:
         """Delete an ended run from memory and its record.
@@ -708,18 +722,28 @@ class AgentService:
         return [(shown_name(each.user, each.session) or "", each) for each in found]
 
     async def session(self, agent: ReactiveAgent[Any, Any], user: str | None, name: str) -> SessionInfo:
-        """Return a session by its user's name for it.
-
-        Without a user, returns a session that has no user.
+        """Return a session as :meth:`find_session` does.
 
         Raises:
             Problem: the user has none of this name.
+        """
+        found = await self.find_session(agent, user, name)
+        if found is None:
+            raise Problem(404, "session-not-found", "There is no such session.")
+        return found
+
+    async def find_session(
+        self, agent: ReactiveAgent[Any, Any], user: str | None, name: str
+    ) -> SessionInfo | None:
+        """Return a session by its user's name for it; ``None`` if there is none.
+
+        Without a user, returns a session that has no user.
         """
         for stored in dict.fromkeys((stored_name(user, name), name)):
             for shown, each in await self.sessions(agent, user, stored):
                 if shown == name and each.user == user:
                     return each
-        raise Problem(404, "session-not-found", "There is no such session.")
+        return None
 
     async def session_to_use(self, agent: ReactiveAgent[Any, Any], user: str | None, name: str) -> str:
         """Return the name of a session in the store, where users' names cannot clash."""
@@ -730,13 +754,8 @@ class AgentService:
         own = stored_name(user, name)
         if user is None or own == name:
             return own
-        try:  # a session of the user from the program itself or the command line
-            found = await self.session(agent, user, name)
-        except Problem as problem:
-            if problem.status == 404:
-                return own
-            raise
-        return found.session
+        found = await self.find_session(agent, user, name)  # one of the program itself or the command line
+        return own if found is None else found.session
 
     # --- the end --------------------------------------------------------------------------------------------
 
@@ -1022,11 +1041,15 @@ def _other_task() -> Problem:
     return Problem(422, "other-task", "The idempotency key was used for another task.")
 
 
+def _problem_of(failed: AgentError, status: int, code: str, **fields: Any) -> Problem:
+    """Return why an agent refused something, or that a store of it failed."""
+    if isinstance(failed.error, _STORE_ERRORS):
+        return _store_failed(failed.error.message)
+    return Problem(status, code, without_folders(failed.error.message), **fields)
+
+
 def _refused(error: AgentError) -> Problem:
-    if isinstance(error.error, _STORE_ERRORS):
-        return _store_failed(error.error.message)
-    message = without_folders(error.error.message)
-    return Problem(422, "run-refused", message, error=type(error.error).__name__)
+    return _problem_of(error, 422, "run-refused", error=type(error.error).__name__)
 
 
 async def _of_store(asked: Awaitable[_T]) -> _T:
@@ -1038,9 +1061,7 @@ async def _of_store(asked: Awaitable[_T]) -> _T:
 
 def session_problem(error: AgentError) -> Problem:
     """Return why a session could not be used."""
-    if isinstance(error.error, _STORE_ERRORS):
-        return _store_failed(error.error.message)
-    return Problem(409, "session-refused", without_folders(error.error.message))
+    return _problem_of(error, 409, "session-refused")
 
 
 def _store_failed(message: str) -> Problem:

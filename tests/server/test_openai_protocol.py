@@ -22,7 +22,7 @@ from reactive_agents.core.json import json_bytes
 from reactive_agents.core.messages import UserMessage
 from reactive_agents.core.models import TokenPrice
 from reactive_agents.core.tasks import Task
-from reactive_agents.server import KeyLimits, create_app, openai_protocol, runs
+from reactive_agents.server import KeyLimits, Principal, create_app, openai_protocol, runs
 from reactive_agents.server.openai_protocol import Turns
 from reactive_agents.testing import ScriptedLLM, answer, call, calls, fail, forever, say
 from tests.support.contents import PNG
@@ -537,6 +537,22 @@ async def test_a_response_is_that_of_its_user_and_no_other_run_is_one(tmp_path: 
                     await refused
                 assert missing.value.code == "response_not_found"
         assert (await client.responses.retrieve(first.id)).output_text == "The code is 1234."
+
+
+@pytest.mark.parametrize("form", ["resp_a_b_1_{}", "_{}", "resp_a_x_{}", "resp_a_99999999_{}"])
+async def test_a_run_whose_metadata_names_a_forged_id_is_no_response(tmp_path: Path, form: str) -> None:
+    keys = keys_in(tmp_path)
+    ada, sender = bearer(keys, "ada", user="ada"), Principal(user="ada")
+    forged = form.format(run := runs.keyed_run_id(sender, "ada", "clerk", "one"))  # which a client can tell
+    stored = {"openai_response": {"id": forged, "created_at": 1, "request": {}}}
+    async with asking(create_app(agent(say("Done.")), keys=keys), ada) as client:
+        begun = await client.post(
+            "/v1/runs", json={"task": "x", "metadata": stored}, headers={"idempotency-key": "one"}
+        )
+        assert begun.json()["run_id"] == run
+        await client.get(f"/v1/runs/{run}?wait_s=60")
+        answers = [await client.request(each, f"/v1/responses/{forged}") for each in ("GET", "DELETE")]
+    assert [each.status_code for each in answers] == [404, 404]
 
 
 async def test_a_response_is_in_progress_until_its_run_has_ended_and_may_fail() -> None:
