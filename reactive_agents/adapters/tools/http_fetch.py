@@ -309,6 +309,8 @@ _NO_CHARSETS = frozenset(
 )
 _HEAD_BYTES = 2_048
 _MAX_INDENTED = 8
+_LONGEST_BASE = 2_000
+"""Characters of an address against which links are resolved; each link takes time in proportion to it."""
 
 _SKIPPED = frozenset(["script", "style", "template", "noscript", "svg", "iframe", "object", "canvas", "math"])
 _LINES = frozenset(["br", "li", "tr"])
@@ -393,6 +395,7 @@ class _Reader(HTMLParser):
         self._size = 0
         self._enough_chars = enough_chars
         self._url = url
+        self._base = ""
         self._title = ""
         self._blocks: list[str] = []
         self._parts: list[str] = []
@@ -408,9 +411,9 @@ class _Reader(HTMLParser):
                 self._skipping.append(tag)
         elif tag == "a":
             self._end_link()
-            self._begin_link(dict(attrs).get("href") or "")
-        elif tag == "base":
-            self._url = self._absolute(dict(attrs).get("href") or "") or self._url
+            self._link = (dict(attrs).get("href") or "", len(self._parts))
+        elif tag == "base":  # the first one counts; with each of many the address would grow
+            self._base = self._base or self._absolute(dict(attrs).get("href") or "")
         elif tag in ("td", "th"):
             self._parts.append(" | " if self._parts else "")
         else:
@@ -474,22 +477,19 @@ class _Reader(HTMLParser):
         elif self._blocks and len(gap) > len(self._blocks[-1]):
             self._blocks[-1] = gap
 
-    def _begin_link(self, href: str) -> None:
-        url = self._absolute(href)
-        if url.startswith(("http://", "https://")) and not href.startswith("#"):
-            self._link = (url, len(self._parts))
-
     def _end_link(self) -> None:
         if self._link is None:
             return
-        (url, start), self._link = self._link, None
+        (href, start), self._link = self._link, None
         text = " ".join("".join(self._parts[start:]).split())
-        if text:
+        url = self._absolute(href) if text and not href.startswith("#") else ""
+        if url.startswith(("http://", "https://")):
             self._parts[start:] = [f"[{text}]({url})"]
             self._size += len(url)
 
     def _absolute(self, href: str) -> str:
+        base = self._base or self._url
         try:
-            return urljoin(self._url, href.strip())
+            return urljoin(base, href.strip()) if len(base) <= _LONGEST_BASE else ""
         except ValueError:
             return ""

@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
+from urllib.parse import urljoin
 
 import httpx
 import pytest
@@ -270,6 +271,29 @@ async def test_a_long_text_is_cut(server: Server, content_type: str) -> None:
     assert (len(whole["text"].rstrip()), whole["truncated"]) == (4_999, False)
     part = await result_of(url, max_chars=100)
     assert (part["text"], part["truncated"]) == ("abcdefghi " * 10, True)
+
+
+@pytest.mark.parametrize(
+    ("page", "text"),
+    [
+        ("<base href='a/'>" * 1_000 + "<a href=x>t</a>", "[t](http://h/a/x)"),
+        ("<a href=x></a>" * 1_000 + "<a href=x>t</a>", "[t](http://h/x)"),
+        (f"<base href='{'a/' * 1_500}'>" + "<a href=x>t</a>" * 500, "t" * 500),
+    ],
+)
+def test_the_addresses_of_a_page_take_time_in_proportion_to_its_length(
+    monkeypatch: pytest.MonkeyPatch, page: str, text: str
+) -> None:
+    joined = [0]
+
+    def counted(base: str, href: str) -> str:
+        joined.append(len(base) + len(href))
+        return urljoin(base, href)
+
+    monkeypatch.setattr(http_fetch, "urljoin", counted)
+    found = http_fetch.readable_text(page.encode(), "text/html", url="http://h/", max_chars=1_000)
+    assert found == (text, False)
+    assert sum(joined) < len(page) / 2
 
 
 async def test_a_long_content_type_is_cut(server: Server) -> None:
