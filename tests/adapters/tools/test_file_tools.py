@@ -15,7 +15,13 @@ from reactive_agents.adapters.tools.builtin import builtin_tools
 from reactive_agents.adapters.tools.decorator import Tool
 from reactive_agents.adapters.tools.service import LocalToolService
 from reactive_agents.core.config import SchemaDetail
-from reactive_agents.core.errors import InvalidToolArguments, ToolErrors, ToolFailed, WorkspaceViolation
+from reactive_agents.core.errors import (
+    ArgumentProblem,
+    InvalidToolArguments,
+    ToolErrors,
+    ToolFailed,
+    WorkspaceViolation,
+)
 from reactive_agents.core.ids import AgentId, CallId, RunId, SessionId, TaskId
 from reactive_agents.core.json import Json
 from reactive_agents.core.messages import ToolCall
@@ -281,12 +287,21 @@ def test_results_are_limited_but_all_counted(library: Path) -> None:
         ("./[ab].md", ["b.md"]),
         ("?.md", ["b.md"]),
         ("../**", []),
+        ("**/" * 300 + "d.*", ["docs/d.txt"]),
+        ("docs/" + "**/" * 300 + "**", ["docs/d.txt", "docs/deep/c.txt"]),
+        ("deep**/**/**/c.txt", []),
         ("[z-a", []),
     ],
 )
 def test_globs(library: Path, glob: str, expected: list[str]) -> None:
     result = result_of(library, "file-search", query="banana", glob=glob)
     assert sorted({path for path, _ in places(result)}) == expected
+
+
+def test_a_glob_that_would_take_long_to_read_is_refused(library: Path) -> None:
+    error = error_of(library, "file-search", query="banana", glob="[a" * 20_000)
+    assert isinstance(error, InvalidToolArguments)
+    assert error.problems == (ArgumentProblem("glob", "40000 characters", "at most 1000 characters"),)
 
 
 def test_a_search_without_findings_has_no_note(tmp_path: Path) -> None:

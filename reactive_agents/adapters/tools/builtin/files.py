@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import heapq
 import os
+import re
 from collections import Counter
 from collections.abc import Iterator
 from fnmatch import fnmatchcase
@@ -185,6 +186,8 @@ _SEARCHED_LINE_CHARS = 10_000
 _SHOWN_CHARS = 300
 _LEAD_CHARS = 100
 _PUNCTUATION = ".,;:!?\"'()[]{}"
+_LONGEST_GLOB = 1_000
+_DOUBLE_STARS = re.compile(r"(?<![^/])(?:\*\*/)+")
 
 
 class Match(TypedDict):
@@ -240,8 +243,11 @@ def file_search(
     if invalid is not None:
         return Failure(invalid)
     words = tuple(dict.fromkeys(_words(query)))
-    if not words:
-        problem = ArgumentProblem("query", repr(query), "at least one word")
+    problem = None if words else ArgumentProblem("query", repr(query), "at least one word")
+    if len(glob) > _LONGEST_GLOB:
+        got, most = f"{len(glob)} characters", f"at most {_LONGEST_GLOB} characters"
+        problem = ArgumentProblem("glob", got, most)
+    if problem is not None:
         return Failure(InvalidToolArguments("file-search", (problem,)))
     tally = _Tally()
     best = heapq.nsmallest(max_results, _search(context.workspace, glob, words, tally))
@@ -296,8 +302,8 @@ def _excerpt(line: str, words: tuple[str, ...]) -> str:
 
 
 def fits_glob(path: str, glob: str) -> bool:
-    """Return whether a path fits a glob, part by part; no pattern makes it slow."""
-    pattern = tuple(glob.removeprefix("./").split("/"))
+    """Return whether a path fits a glob, part by part; no pattern of some length makes it slow."""
+    pattern = tuple(_DOUBLE_STARS.sub("**/", glob.removeprefix("./")).split("/"))
     reached = _past_double_stars({0}, pattern)
     for part in path.split("/"):
         following = set()
