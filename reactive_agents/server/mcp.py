@@ -543,9 +543,10 @@ class McpEndpoint:
             if found is None:
                 assert self._group is not None, "requests come within the lifespan"
                 self._end_idle()
+                most = max(1, principal.limits.streams)
                 found = _Sessions(
                     StreamableHTTPSessionManager(
-                        self._server, max_request_body_size=sys.maxsize, max_sessions=principal.limits.streams
+                        self._server, max_request_body_size=sys.maxsize, max_sessions=most
                     )
                 )
                 await self._group.start(_open, found)

@@ -24,7 +24,7 @@ from starlette.requests import Request
 
 from reactive_agents import ReactiveAgents, tool
 from reactive_agents.agent import ReactiveAgent
-from reactive_agents.server import create_app
+from reactive_agents.server import KeyLimits, create_app
 from reactive_agents.server.access import Principal
 from reactive_agents.server.mcp import McpAgents, McpEndpoint, serve_stdio
 from reactive_agents.server.process import bound_socket
@@ -476,6 +476,13 @@ async def test_a_session_of_the_transport_belongs_to_the_key_that_opened_it(tmp_
         stolen = await http.post("/mcp", json=PING, headers={**other, **session})
         own = await http.post("/mcp", json=PING, headers={**mine, **session})
     assert (opened.status_code, stolen.status_code, own.status_code) == (200, 404, 200)
+
+
+@pytest.mark.parametrize("mode", MODES)
+async def test_a_key_without_streams_makes_calls(mode: str) -> None:
+    app = create_app(named("clerk", say("Done.")).build(), limits=KeyLimits(streams=0))
+    async with listening(app) as address, http_client(address, {}, mode) as client:
+        assert texts(await client.call_tool("clerk", {"task": "Go."})) == "Done."
 
 
 async def test_the_sessions_of_the_key_that_was_idle_for_longest_end_when_there_are_too_many_keys() -> None:
