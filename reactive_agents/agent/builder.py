@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AbstractContextManager
 from functools import cache, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Concatenate, Generic, Self, TypeAlias, cast, overload
+from typing import TYPE_CHECKING, Any, Generic, Self, TypeAlias, cast, overload
 
 from attrs import evolve
 from returns.future import FutureResult
@@ -328,22 +328,7 @@ class ReactiveAgents(ServiceOptions, Generic[R, _Deps]):
         described = self._with_problem(validation.wrong_functions("policies", *policies))
         return described._with_components(policies=(*self.components.policies, *policies))
 
-    @overload
-    def with_tools(  # type: ignore[overload-overlap]
-        self, *tools: Tool[..., Any, _Deps] | Callable[Concatenate[RunContext[_Deps], ...], Any] | str
-    ) -> Self: ...
-
-    @overload
-    def with_tools(
-        self, *tools: tool_references.FunctionOfRunContext
-    ) -> tool_references.ToolsOfOtherDeps: ...
-
-    @overload
-    def with_tools(  # pyright: ignore[reportOverlappingOverload]
-        self, *tools: Tool[..., Any, _Deps] | tool_references.PlainFunction | str
-    ) -> Self: ...
-
-    def with_tools(self, *tools: tool_references.ToolLike) -> Any:
+    def with_tools(self, *tools: Tool[..., Any, _Deps] | tool_references.PlainFunction | str) -> Self:
         """Add tools: functions, built-in names or ``module:function``.
 
         Without arguments it adds all built-in tools.

@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from os.path import isdir, isfile
 from traceback import extract_tb
 from types import CodeType, ModuleType
-from typing import Any, Never, Protocol, cast
+from typing import Any, Protocol, cast
 
 import attrs
 from returns.result import Failure, Result, Success
@@ -21,7 +21,6 @@ from reactive_agents.core.config import ExternalToolConfig
 from reactive_agents.core.errors import InvalidConfig
 from reactive_agents.core.run_context import (
     ContextFunction,
-    RunContext,
     can_take,
     context_function,
     is_subtype,
@@ -111,19 +110,6 @@ class PlainFunction(Protocol):
     def __code__(self) -> CodeType: ...
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any: ...
-
-
-class FunctionOfRunContext(Protocol):
-    """A function that takes a ``RunContext`` of any dependencies, to type checkers."""
-
-    @property
-    def __code__(self) -> CodeType: ...
-
-    def __call__(self, context: RunContext[Never], /, *args: Any, **kwargs: Any) -> Any: ...
-
-
-class ToolsOfOtherDeps:
-    """The type of a builder whose tools take other dependencies than its agent has."""
 
 
 def find_tool(source: ToolLike) -> Result[Tool, InvalidConfig]:

@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any, TypeAlias, TypeVar, get_args
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, get_args
 from urllib.parse import unquote
 
 from dependency_injector import containers, providers
@@ -175,6 +175,20 @@ class RuntimeContainer(Layer):
             if name not in self.providers:
                 _refuse_misspelt(name, self.providers.keys() - extra_layers.keys(), "extra_layers has")
                 self._nest(name, lambda _: Layer(), self._extra(name, extra_layers))
+
+    if not TYPE_CHECKING:  # with __getattr__, every name would be an attribute to type checkers
+
+        def __getattr__(self, name: str) -> Any:
+            """Refuse a name of the runtime, and say which layers have a provider of that name."""
+            nested = {
+                each: getattr(own, "providers", EMPTY)
+                for each, own in vars(self).get("providers", EMPTY).items()
+            }
+            places = [f"container.{layer}.{name}" for layer, own in nested.items() if name in own]
+            expected = " or ".join(places) or f"one of {', '.join(nested)}"
+            raise AttributeError(
+                f"{type(self).__name__} has no provider {name!r}: expected {expected}", name=name, obj=self
+            )
 
     def _nest(self, name: str, compose: Callable[[Providers], _L], base: Providers) -> _L:
         """Add a layer under its name, with the base providers that it does not use."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from operator import attrgetter
 from pathlib import Path
 from typing import Any
@@ -282,6 +283,20 @@ def test_subscribers_hear_the_bus_of_ports_that_are_overridden_as_a_whole() -> N
     agent.subscribe(recorder)
     agent.run_sync("Hello?")
     assert recorder.events
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("clock", "container.core.clock"),
+        ("llm", "container.models.llm"),
+        ("memori", "one of settings, model_config, tool_settings, core, models, "),
+    ],
+)
+def test_a_provider_of_a_layer_is_named_with_its_place(name: str, expected: str) -> None:
+    runtime = create_runtime(agent_id="a", provider="offline")
+    with pytest.raises(AttributeError, match=f"has no provider '{name}': expected {re.escape(expected)}"):
+        getattr(runtime, name)
 
 
 def test_two_runtimes_share_nothing() -> None:

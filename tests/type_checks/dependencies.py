@@ -77,17 +77,30 @@ def plain_tool(item: str) -> int:
     return len(item)
 
 
+def finds(ctx: RunContext[Shop], where: Any) -> dict[str, Any]:
+    return {}
+
+
+def says(what: Any) -> Any:
+    return what
+
+
+def functions_with_any() -> None:
+    builder = ReactiveAgents.create(deps=Shop)
+    assert_type(builder.with_tools(finds).build(), ReactiveAgent[AgentResult, Shop])
+    assert_type(builder.with_tools(of_any, says).build(), ReactiveAgent[AgentResult, Shop])
+    assert_type(ReactiveAgents.create().with_tools(says).build(), ReactiveAgent[AgentResult, None])
+
+
 def builders() -> None:
     builder = ReactiveAgents.create(deps=Shop)
     builder.with_tools(of_shop, of_anything, of_any, without, shop_tool, plain_tool, "calculator").build()
     builder.with_tools(Shop(3).left, Shop(3).plain).build()
-    builder.with_tools(of_bank).build()  # type: ignore[attr-defined]
     builder.with_tools(of_shop, bank_tool).build()  # type: ignore[arg-type]
     builder.with_tools(without, bank_tool)  # type: ignore[arg-type]
     assert_type(plain_tool("tea"), int)
     none = ReactiveAgents.create()
     none.with_tools(of_anything, plain_tool, without).build()
-    none.with_tools(of_shop).build()  # type: ignore[attr-defined]
     none.with_tools(without, shop_tool)  # type: ignore[arg-type]
     typed = builder.with_output_type(list[int]).build()
     assert_type(typed, ReactiveAgent[TypedResult[list[int]], Shop])
