@@ -271,7 +271,8 @@ def _model(config: AgentConfig, components: AgentComponents) -> Result[ModelConf
     if not model.strip():
         if not components.needs_model and not chosen.provider:
             return Success(evolve(chosen, model=NO_MODEL))
-        return Failure(InvalidConfig("model", repr(model or chosen.provider or "none"), MODEL_EXPECTED))
+        given = model or chosen.provider
+        return Failure(InvalidConfig("model", repr(given) if given else "none", MODEL_EXPECTED))
     return _first(_wrong_servers(chosen)).map(lambda _: evolve(chosen, model=model))
 
 

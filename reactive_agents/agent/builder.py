@@ -163,7 +163,8 @@ class ReactiveAgents(ServiceOptions, Generic[R, _Deps]):
         if settings is not None:
             chosen = self.with_model(model, api_key=api_key, base_url=base_url, profiles=profiles)
             return chosen.with_model_settings(settings)
-        wrong = validation.wrong_value("model", model, str, MODEL_EXPECTED)
+        expected = f"{MODEL_EXPECTED} (with_llm takes an object)"
+        wrong = validation.wrong_value("model", model, str, expected)
         if wrong is None and profiles is not None:
             wrong = validation.wrong_path("model.profiles", profiles)
         if wrong is not None:

@@ -106,6 +106,22 @@ class RunOptions(TaskOptions, total=False):
 _DATA = tuple(TaskOptions.__annotations__)
 _ALL = (*_DATA, *RunOptions.__annotations__, "deps", "output")
 
+_HERE = {
+    "context": "deps",
+    "dependencies": "deps",
+    "instructions": "metadata, which a function of with_instructions reads",
+    "max_turns": "budget={'requests': …}",
+    "message_history": "history",
+    "model_settings": "settings",
+    "output_type": "output",
+    "session_id": "session",
+    "thread_id": "session",
+    "timeout": "with_timeout(…) of the builder",
+    "usage_limits": "budget",
+    "user_id": "user",
+}
+"""What stands here for options of other frameworks."""
+
 
 def wrong_run(task: object, options: Mapping[str, object]) -> str | None:
     """Return the problem of a task or an option of its run, or ``None``."""
@@ -129,8 +145,8 @@ def wrong_run(task: object, options: Mapping[str, object]) -> str | None:
         return f"settings: got {abbreviated(settings)}, expected ModelSettings or None."
     unknown = sorted(options.keys() - set(_ALL))
     if unknown:
-        known = ", ".join(dict.fromkeys(_ALL))
-        return f"{unknown[0]}: there is no such option of a run, expected one of {known}."
+        known = _HERE.get(unknown[0]) or f"one of {', '.join(dict.fromkeys(_ALL))}"
+        return f"{unknown[0]}: there is no such option of a run, expected {known}."
     return None
 
 

@@ -226,6 +226,16 @@ class TaskResult(Value, Generic[Output]):
 
         return html_of(self)
 
+    def unwrap(self) -> Output:
+        """Return the answer of a completed run.
+
+        Raises:
+            ValueError: the run is not completed; the message is its status and reason.
+        """
+        if self.status != "completed":
+            raise ValueError(f"The run ended as {self.status}: {self.reason}")
+        return cast(Output, self.output)
+
     @property
     def text(self) -> str | None:
         """The answer as text, also where it is no value of the output type."""

@@ -239,6 +239,13 @@ def test_the_same_tool_may_be_given_twice() -> None:
     assert [each.name for each in tools.definitions()] == ["add", "calculator"]
 
 
+def test_a_model_object_is_no_model_name() -> None:
+    with pytest.raises(
+        AgentError, match=r"model: got a ScriptedLLM, expected .*\(with_llm takes an object\)"
+    ):
+        ReactiveAgents.create().with_model(ScriptedLLM(say("Hi."))).build()  # type: ignore[arg-type]
+
+
 def test_a_model_name_is_no_model_object() -> None:
     with pytest.raises(AgentError, match="with_model takes the name of a model"):
         ReactiveAgents.create().with_llm("offline").build()  # type: ignore[arg-type]

@@ -78,6 +78,16 @@ def agent(output_type: Any, *turns: Turn, strategy: str = "reactive", **options:
     return (builder.with_reasoning(strategy) if strategy else builder).build()
 
 
+@pytest.mark.parametrize("strategy", ["reactive", "direct"])
+def test_a_completed_result_unwraps_to_its_answer_and_others_raise_their_reason(strategy: str) -> None:
+    assert agent(City, say(CITY), strategy=strategy).run_sync("Which city?").unwrap() == ROME
+    nothing = agent(City | None, say("null"), strategy=strategy).run_sync("Which city?")
+    assert (nothing.status, nothing.unwrap()) == ("completed", None)
+    partial = agent(City, forever(say("None.")), strategy=strategy).run_sync("Which city?")
+    with pytest.raises(ValueError, match=r"^The run ended as partial: The answer could not be made a City"):
+        partial.unwrap()
+
+
 @pytest.mark.parametrize(
     ("kind", "said", "value"),
     [

@@ -149,6 +149,8 @@ def _deep(levels: int) -> dict[str, Any]:
             "output: got [<class 'int'>, <class 'str'>], expected a type, or a union such as City | Country.",
         ),
         ({"otput": str}, "otput: there is no such option of a run, expected one of session, user, history"),
+        ({"max_turns": 3}, "max_turns: there is no such option of a run, expected budget={'requests': …}."),
+        ({"session_id": "a"}, "session_id: there is no such option of a run, expected session."),
     ],
 )
 async def test_a_wrong_option_is_refused_before_anything_runs(options: dict[str, Any], message: str) -> None:

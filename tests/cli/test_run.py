@@ -117,7 +117,7 @@ def test_a_failure_in_json_has_the_same_fields() -> None:
     [
         ((), "task: got '', expected a task"),
         (("task", "--no-such-option"), "--no-such-option"),
-        (("task", "--model", ""), "model: got 'none', expected a model"),
+        (("task", "--model", ""), "model: got none, expected a model"),
         (("task", "--max-iterations", "0"), "--max-iterations"),
         (("task", "--max-iterations", "many"), "many"),
         (("task", "--strategy", "daydream"), "'daydream', expected one of reactive"),

@@ -43,6 +43,11 @@ def of_a_class(result: TypedResult[City]) -> str:
     return result.output.name
 
 
+def unwrapped(result: TypedResult[City | Country], text: AgentResult) -> str:
+    assert_type(result.unwrap(), City | Country)
+    return text.unwrap()
+
+
 def by_match(result: TypedResult[City]) -> str:
     match result:
         case CompletedResult(output=city):
