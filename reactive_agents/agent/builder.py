@@ -284,7 +284,7 @@ class ReactiveAgents(ServiceOptions, Generic[R, _Deps]):
         """
         from reactive_agents.reasoning.strategies.workflow import strategy_of
 
-        wrong = validation.wrong_async_function("workflow", workflow, 2)
+        wrong = validation.wrong_workflow(workflow)
         function = workflow.func if isinstance(workflow, partial) else workflow
         name = getattr(function, "__name__", "workflow")
         following = self._with_problem(wrong).with_strategy(name, strategy_of(name, workflow))

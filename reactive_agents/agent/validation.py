@@ -307,13 +307,14 @@ def wrong_functions(option: str, *values: object) -> InvalidConfig | None:
     return InvalidConfig(option, abbreviated(wrong[0]), "a function") if wrong else None
 
 
-def wrong_async_function(option: str, value: object, parameters: int) -> InvalidConfig | None:
-    """Return a problem for a value that is no ``async`` function of the parameters."""
+def wrong_workflow(value: object) -> InvalidConfig | None:
+    """Return a problem for a value that is no ``async`` function of a ``WorkflowRun`` and a task."""
     is_own = inspect.isroutine(value) or isinstance(value, partial)  # or a callable object
     called: Any = value if is_own else getattr(value, "__call__", None)  # noqa: B004
-    if inspect.iscoroutinefunction(called) and can_take(called, parameters, follow_wrapped=True):
+    if inspect.iscoroutinefunction(called) and can_take(called, 2, follow_wrapped=True):
         return None
-    return InvalidConfig(option, abbreviated(value), f"an async function of {parameters} parameters")
+    given = getattr(value, "__name__", None) or abbreviated(value)
+    return InvalidConfig("workflow", given, "an async function of a WorkflowRun and the task")
 
 
 def wrong_handler(option: str, value: object, request: str) -> InvalidConfig | None:

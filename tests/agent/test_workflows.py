@@ -702,9 +702,19 @@ async def test_a_partial_function_is_a_workflow_of_the_name_of_its_function() ->
     assert (result.output, result.metadata.strategy_used) == ("Good morning Ada", "greet")
 
 
-@pytest.mark.parametrize("wrong", [lambda run, task: "x", 5, "order", len, partial(_raises)])
-def test_what_is_no_async_function_is_refused(wrong: Any) -> None:
-    with pytest.raises(AgentError, match=r"workflow: got .*, expected an async function of 2 parameters"):
+@pytest.mark.parametrize(
+    ("wrong", "given"),
+    [
+        (lambda run, task: "x", "<lambda>"),
+        (5, "5"),
+        ("order", "'order'"),
+        (len, "len"),
+        (partial(_raises), "a partial"),
+    ],
+)
+def test_what_is_no_async_function_is_refused(wrong: Any, given: str) -> None:
+    expected = f"workflow: got {given}, expected an async function of a WorkflowRun and the task"
+    with pytest.raises(AgentError, match=expected):
         ReactiveAgents.create().with_workflow(wrong).build()
 
 
