@@ -32,6 +32,7 @@ from reactive_agents.core.errors import InvalidConfig
 from reactive_agents.core.json import Json, JsonObject, abbreviated, without_surrogates
 from reactive_agents.core.messages import ToolCall
 from reactive_agents.core.results import ReasoningStatus, ReasoningStep, observed_calls
+from reactive_agents.core.run_context import can_take
 from reactive_agents.core.tasks import TaskResult, TaskResultMetadata
 from reactive_agents.core.texts import counted, dollars, one_line, printable, shortened
 from reactive_agents.core.tools import RESERVED_NAMES
@@ -327,7 +328,8 @@ def _require(option: str, value: object, is_right: bool, expected: str) -> None:
 
 
 def _are_functions(given: object) -> bool:
-    return isinstance(given, list | tuple) and all(callable(each) for each in given)
+    """Return whether it is a list of functions that can take one argument."""
+    return isinstance(given, list | tuple) and all(callable(each) and can_take(each, 1) for each in given)
 
 
 def _named(cases: Sequence[Case], repeats: int) -> list[Case]:

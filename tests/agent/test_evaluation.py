@@ -351,6 +351,7 @@ untyped_case: Any = Case
         ({"agent": "openai/gpt-4o"}, "agent", "expected an agent, or a function that returns one"),
         ({"evaluators": contains("x")}, "evaluators", "expected a list of functions of a CaseRun"),
         ({"evaluators": ["polite"]}, "evaluators", "expected a list of functions of a CaseRun"),
+        ({"evaluators": [lambda output, expected: True]}, "evaluators", "functions of a CaseRun"),
         ({"on_run": "print"}, "on_run", "got 'print', expected a function of a CaseRun"),
         ({"repeats": 0}, "repeats", "got 0, expected a whole number, 1 or more"),
         ({"limit": 0}, "limit", "got 0, expected a whole number, 1 or more"),
