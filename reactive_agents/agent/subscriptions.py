@@ -20,6 +20,7 @@ from reactive_agents.adapters.telemetry.event_bus import (
 from reactive_agents.core.codec import abbreviated
 from reactive_agents.core.errors import InvalidConfig
 from reactive_agents.core.ids import RunId
+from reactive_agents.core.run_context import can_take
 from reactive_agents.core.tasks import Task, TaskResult
 from reactive_agents.engine import ExecutionEngine
 from reactive_agents.engine.services import NO_OVERRIDES, RunOverrides
@@ -45,11 +46,11 @@ class Subscriptions:
     ) -> Result[Callable[[], None], InvalidConfig]:
         """Subscribe a handler; return a function that unsubscribes it.
 
-        Fails with ``InvalidConfig`` when the handler is not a function, or is async and subscribed outside of
-        an event loop.
+        Fails with ``InvalidConfig`` when the handler is no function of an event, or is async and subscribed
+        outside of an event loop.
         """
-        if not callable(handler):
-            return Failure(InvalidConfig("handler", abbreviated(handler), "a function"))
+        if not callable(handler) or not can_take(handler, 1, follow_wrapped=True):
+            return Failure(InvalidConfig("handler", abbreviated(handler), "a function of an event"))
         given: Any = handler  # plain or async, which the types do not tell apart
         try:
             queued = QueuedHandler(given) if is_async(given) else PlainHandler(given)

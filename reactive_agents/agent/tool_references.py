@@ -305,6 +305,8 @@ def _checked_tool(source: Tool | Callable[..., Any]) -> Result[Tool, InvalidConf
             expected += "; those of a list as with_tools(*tools)"
         elif hasattr(source, "run_effect"):
             expected += "; agent_tool(agent) makes a tool of an agent"
+        elif callable(getattr(source, "tool", None)):
+            expected += "; its tool() makes one"
         return Failure(InvalidConfig("tools", abbreviated(source), expected))
     try:
         tool = as_tool(source)

@@ -412,11 +412,14 @@ async def test_arguments_that_are_nested_deeply_do_not_fail_a_run_with_a_handler
 @pytest.mark.anyio
 async def test_what_is_no_function_handles_no_events() -> None:
     persona = Personas.create("Ada").with_llm(ScriptedLLM()).with_store(InMemoryPersonaStore())
-    wrong: Any = None
-    for subject in (agent_of(), persona.with_domain("chat").build()):
-        with pytest.raises(AgentError, match=r"handler: got None, expected a function") as refused:
-            subject.subscribe(wrong)
-        assert isinstance(refused.value.error, InvalidConfig)
+    handlers: tuple[tuple[Any, str], ...] = ((None, "None"), (lambda: None, "a function"))
+    for wrong, given in handlers:
+        for subject in (agent_of(), persona.with_domain("chat").build()):
+            with pytest.raises(
+                AgentError, match=f"handler: got {given}, expected a function of an event"
+            ) as refused:
+                subject.subscribe(wrong)
+            assert isinstance(refused.value.error, InvalidConfig)
 
 
 def test_an_async_handler_is_refused_outside_of_an_event_loop() -> None:

@@ -7,6 +7,7 @@ import os
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import anyio
 import pytest
@@ -14,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from returns.result import Failure, Success
 
-from reactive_agents import DocumentIndex, ReactiveAgents
+from reactive_agents import AgentError, DocumentIndex, ReactiveAgents
 from reactive_agents.agent.document_search import (
     MOST_PASSAGES,
     DocumentPassage,
@@ -99,6 +100,12 @@ def test_every_line_is_in_a_passage_of_bounded_size_and_in_order(lines: list[str
 
 
 # --- search ---------------------------------------------------------------------------------------------
+
+
+def test_an_index_in_place_of_its_tool_says_how_to_make_one(folder: Path) -> None:
+    wrong: Any = DocumentIndex(folder)
+    with pytest.raises(AgentError, match=r"tools: got a DocumentIndex, expected .*; its tool\(\) makes one"):
+        ReactiveAgents.create().with_model("offline").with_tools(wrong).build()
 
 
 async def test_an_agent_answers_from_a_passage(folder: Path) -> None:
