@@ -473,7 +473,10 @@ class Runs(Generic[R]):
 
     async def steps(self, run_id: str) -> tuple[RecordedStep, ...]:
         """Return the recorded steps of a run: answers of models, and results of tools."""
-        return recorded_steps(await self._entries(run_id))
+        entries = await self._entries(run_id)
+        if not entries:
+            await self.find(run_id)  # refuses an id that no run has
+        return recorded_steps(entries)
 
     async def replay(self, run_id: str, *, until: int | None = None, deps: Any = None) -> Replay:
         """Replay a run from its record alone; no model is asked and no tool is run.

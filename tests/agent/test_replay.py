@@ -117,6 +117,12 @@ async def test_a_replay_ends_in_the_same_steps_and_result_without_model_or_tools
     assert sold == ["apple"]
 
 
+async def test_an_unknown_run_has_no_steps_that_could_be_listed(tmp_path: Path) -> None:
+    one = await recorded(tmp_path / "r.db")
+    with pytest.raises(AgentError, match="Run 'r2' is not in the record"):
+        await one.runs.steps("r2")
+
+
 async def test_a_replay_goes_up_to_a_step(tmp_path: Path) -> None:
     one = await recorded(tmp_path / "r.db")
     steps = await one.runs.steps("r1")
