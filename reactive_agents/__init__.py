@@ -70,6 +70,7 @@ if TYPE_CHECKING:
     )
     from reactive_agents.core.messages import (
         AssistantMessage,
+        Message,
         SystemMessage,
         ToolCall,
         ToolMessage,
@@ -110,7 +111,7 @@ _NAMES = {
     "core.governance": "ApprovalDecision ApprovalRequest GuardrailFinding HandoffInfo QuestionRequest",
     "core.ids": "ApprovalId RequestId RunId TaskId",
     "core.message_formats": "messages_from_json messages_from_openai messages_to_json messages_to_openai",
-    "core.messages": "AssistantMessage SystemMessage ToolCall ToolMessage UserMessage",
+    "core.messages": "AssistantMessage Message SystemMessage ToolCall ToolMessage UserMessage",
     "core.model_settings": "ModelSettings",
     "core.results": "ModelRetry",
     "core.run_context": "RunContext",
@@ -150,6 +151,7 @@ __all__ = [
     "HandoffInfo",
     "Image",
     "McpServer",
+    "Message",
     "ModelPrice",
     "ModelRetry",
     "ModelSettings",

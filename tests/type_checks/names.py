@@ -11,6 +11,7 @@ import reactive_agents.reasoning
 import reactive_agents.server
 import reactive_agents.testing
 
+history: list[reactive_agents.Message] = [reactive_agents.UserMessage("Hello.")]
 print(reactive_agents.Agent)  # type: ignore[attr-defined]
 print(reactive_agents.agent.Agent)  # type: ignore[attr-defined]
 print(reactive_agents.core.errors.TaskFailure)  # type: ignore[attr-defined]
