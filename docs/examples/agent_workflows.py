@@ -24,7 +24,7 @@ def agent(name: str, *turns: Turn) -> ReactiveAgent:
 async def one_after_the_other(places: list[str]) -> AgentResult:
     searcher = agent("searcher", forever(answer("There are rooms.")))
     writer = agent("writer", forever(answer("There are rooms everywhere.")))
-    found = [(await searcher.run(f"Rooms in {place}?")).output or "" for place in places]
+    found = [(await searcher.run(f"Rooms in {place}?")).unwrap() for place in places]
     return await writer.run("Sum this up:\n" + "\n".join(found))
 
 
@@ -37,7 +37,7 @@ async def side_by_side(places: list[str]) -> list[str]:
 
 async def by_a_condition(letter: str) -> str:
     judge = agent("judge", forever(answer("angry")))
-    kind = (await judge.run(f"Is this letter angry or friendly? {letter}")).output
+    kind = (await judge.run(f"Is this letter angry or friendly? {letter}")).unwrap()
     clerk = agent("polite" if kind == "angry" else "brief", forever(answer("We are sorry.")))
     return (await clerk.run(f"Reply to this letter: {letter}")).agent
 
