@@ -16,7 +16,8 @@ providers in its constructor, from the providers of the layers below it. What mu
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
+from itertools import chain
 from threading import RLock
 from types import MappingProxyType
 from typing import Any, ClassVar, Generic, NoReturn, Protocol, Self, TypeAlias, TypeVar
@@ -281,18 +282,18 @@ class Singleton(Service):
 
     def changed(self) -> tuple[Provider[Any], ...]:
         """Return what has another override than when the service was made."""
-        before, now = self._overrides, _overrides(self._inputs())
+        before, now = self._overrides, self._present_overrides()
         if not before and not now:  # so with nearly every run
             return ()
         return tuple(each for each in {**before, **now} if now.get(each) is not before.get(each))
 
-    def _inputs(self) -> Sequence[Provider[Any]]:
-        """Return the providers that the service is made of."""
-        return _inputs((*self.args, *self.kwargs.values()))
+    def _present_overrides(self) -> Mapping[Provider[Any], Provider[Any]]:
+        """Return the overrides of what the service is made of, by what they override."""
+        return _overrides(_inputs((*self.args, *self.kwargs.values())))
 
     def _make(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Return the service, and note the overrides with which it is made."""
-        self._overrides = _overrides(self._inputs())
+        self._overrides = self._present_overrides()
         return self._provide(args, kwargs)
 
 
@@ -358,11 +359,11 @@ class EngineProvider(Singleton):
         for _, layer in _layers(self._runtime):
             yield from tuple(layer.values())
 
-    def _inputs(self) -> Sequence[Provider[Any]]:
-        """Return what is made by now of the providers of each layer."""
+    def _present_overrides(self) -> Mapping[Provider[Any], Provider[Any]]:
+        """Return the overrides of what is made by now of the providers of each layer."""
         if not self._made:  # the layers stay as they are, and each adds to its own
             self._made = tuple(layer for _, layer in _layers(self._runtime))
-        return [each for layer in self._made for each in tuple(layer.values())]
+        return _overrides(chain.from_iterable([tuple(layer.values()) for layer in self._made]))
 
     def _make(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         ports = next((each for each in self.args if isinstance(each, EngineProvider)), None)
@@ -370,8 +371,7 @@ class EngineProvider(Singleton):
             made = self._provide(args, kwargs)
             self._overrides = ports._overrides
             return made
-        every = self._inputs()
-        self._overrides = _overrides(every)
+        self._overrides = self._present_overrides()
         for path, each in by_path(self._runtime) if self._overrides else ():
             given = self._overrides.get(each)
             if given is None:
@@ -380,7 +380,7 @@ class EngineProvider(Singleton):
                 checked(path, each(), *self._types[path])
             elif isinstance(each, OptionalService) and isinstance(given, Object):
                 as_maybe(given(), f"{path}: ")
-        for each in every:  # some may have been made before, as the bus for its first subscriber
+        for _, each in by_path(self._runtime):  # some may be made before, as the bus for its first subscriber
             kept = each.provides if isinstance(each, OptionalService) else each
             if isinstance(kept, Singleton) and kept.is_made:
                 self._refuse_late(kept)
@@ -392,7 +392,7 @@ class EngineProvider(Singleton):
             raise LateOverrideError(tuple(path for path, each in by_path(self._runtime) if each in late))
 
 
-def _overrides(of: Sequence[Provider[Any]]) -> Mapping[Provider[Any], Provider[Any]]:
+def _overrides(of: Iterable[Provider[Any]]) -> Mapping[Provider[Any], Provider[Any]]:
     """Return the present overrides of providers, by what they override."""
     return {each: each.last_overriding for each in of if each.last_overriding is not None} or EMPTY
 

@@ -687,7 +687,7 @@ class RunInterrupted(Value):
 
 @frozen(eq=False, repr=False)
 class IllegalAgentState(Value):
-    """An agent may not change from one state to the other."""
+    """An agent could not change its state; only in records of earlier versions."""
 
     from_state: str
     to_state: str

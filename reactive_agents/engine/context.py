@@ -1,11 +1,10 @@
-"""The context of phases and hooks, the legal states of an agent, the run above."""
+"""The context of phases and hooks, the states of an agent, the run above."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextvars import ContextVar
 from datetime import datetime
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
 
 from attrs import field, frozen
@@ -59,25 +58,6 @@ AgentState: TypeAlias = Literal[
     "idle", "bootstrapping", "running", "paused", "verifying", "flushing", "completed", "failed"
 ]
 
-LEGAL_AGENT_STATES: Mapping[AgentState, frozenset[AgentState]] = MappingProxyType(
-    {
-        "idle": frozenset({"bootstrapping", "failed"}),
-        "bootstrapping": frozenset({"running", "failed"}),
-        "running": frozenset({"paused", "verifying", "failed"}),
-        "paused": frozenset({"running", "failed"}),
-        "verifying": frozenset({"running", "flushing", "failed"}),
-        "flushing": frozenset({"completed", "failed"}),
-        "completed": frozenset(),
-        "failed": frozenset(),
-    }
-)
-
-
-def may_follow(current: AgentState, wanted: AgentState) -> bool:
-    """Return whether an agent may change from one state to the other, or stay."""
-    return wanted == current or wanted in LEGAL_AGENT_STATES[current]
-
-
 LifecyclePhase: TypeAlias = Literal[
     "bootstrap",
     "guardrail",
@@ -110,7 +90,7 @@ AGENT_STATES: dict[LifecyclePhase, AgentState] = {
     "audit": "flushing",
     "complete": "flushing",
 }
-"""The state that an agent is in during each phase, also when the phase is skipped."""
+"""The state that an agent is in during each phase, unless it is paused, or the run has ended."""
 
 
 @frozen(slots=False, eq=False, repr=False)
@@ -122,6 +102,8 @@ class ExecutionContext(Value):
     loop begins.
 
     Attributes:
+        phase: the present phase, where a hook or ``get_context`` shows the context.
+        agent_state: the present state of the agent there.
         iteration: turns that the model has taken.
         messages: the transcript of the loop: the model's turns and the tool results.
         history: the conversation that the run continues, as far as it is shown.

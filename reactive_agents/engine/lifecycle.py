@@ -28,13 +28,7 @@ from reactive_agents.core.events import (
 )
 from reactive_agents.core.messages import ToolCall, ToolMessage
 from reactive_agents.core.values import Value, replaced
-from reactive_agents.engine.context import (
-    AGENT_STATES,
-    AgentState,
-    ExecutionContext,
-    LifecyclePhase,
-    may_follow,
-)
+from reactive_agents.engine.context import AGENT_STATES, ExecutionContext, LifecyclePhase
 from reactive_agents.engine.hooks import HookTiming
 from reactive_agents.engine.services import EnginePorts, EngineServices, RunHandle
 from reactive_agents.kernel import KernelContext, KernelState, KernelStatus, KernelStep, transition_state
@@ -50,7 +44,7 @@ PhaseBody: TypeAlias = Callable[
 ]
 
 _log = logging.getLogger("reactive_agents")
-_BEFORE_THE_END: tuple[AgentState, ...] = ("bootstrapping", "running")
+_BEFORE_THE_END = ("bootstrapping", "running")
 
 
 @frozen(eq=False, repr=False)
@@ -82,17 +76,9 @@ async def run_phase(phase: Phase, services: EngineServices) -> Result[None, erro
     A phase without its service is skipped. Fails with the error of the phase.
     """
     handle, events, hooks = services.handle, services.events, services.ports.hooks
-    context, name = handle.context, phase.name
-    state = AGENT_STATES[name]
-    if context.agent_state == "failed":
-        state = "failed"
-    elif state != context.agent_state and not may_follow(context.agent_state, state):
-        return Failure(errors.IllegalAgentState(context.agent_state, state))
-    is_skipped = phase.service is not None and phase.service(services.ports) is Nothing
-    if state != context.agent_state:
-        handle.context = context = replaced(context, agent_state=state)
-    handle.phase = name
-    if is_skipped:
+    context, handle.phase = handle.context, phase.name
+    name = phase.name
+    if phase.service is not None and phase.service(services.ports) is Nothing:
         handle.reached[name] = "done"
         events.publish(ExecutionPhaseSkipped, name, "no service is provided")
         return DONE
@@ -171,14 +157,15 @@ def _run_hooks(
 ) -> Awaitable[Result[ExecutionContext, HookError]]:
     """Run hooks, and return the context as they changed it; strict ones may fail."""
     strict, hooks = services.settings.strict_hooks, services.ports.hooks
-    time_left = None if context.deadline is None else partial(_time_left, context, services)
-    shown = replaced(context, phase=name)
+    time_left = None if context.deadline is None else partial(_time_left, name, services)
+    state = "completed" if context.result is not None else services.handle.agent_state
+    shown = replaced(context, phase=name, agent_state=state)
     return hooks.run(name, timing, shown, services.events, strict=strict, time_left=time_left)
 
 
-def _time_left(context: ExecutionContext, services: EngineServices) -> float:
+def _time_left(phase: LifecyclePhase, services: EngineServices) -> float:
     """Return the seconds until the deadline, but no fewer than a hook may always take."""
-    if context.agent_state in _BEFORE_THE_END:
+    if AGENT_STATES[phase] in _BEFORE_THE_END:
         return max(services.seconds_left(), FINISHING_S)
     return services.seconds_to_finish()
 

@@ -197,7 +197,7 @@ def _ends_run(stage: Stage, error: errors.RuntimeErrors, services: EngineService
     """Publish that a phase failed, and return whether its failure ends the run."""
     if not isinstance(stage, Phase):
         return True
-    always = isinstance(error, errors.HookError | errors.IllegalAgentState | errors.VerificationFailed)
+    always = isinstance(error, errors.HookError | errors.VerificationFailed)
     fatal = always or not stage.degrades or services.settings.requires(stage.name)
     publish_failure(stage.name, error, services, fatal=fatal)
     return fatal
@@ -211,8 +211,7 @@ async def _with_partial_outcome(
     if services.journal is not None:
         request = await services.journal.with_note(request)
     services.events.publish(events.ExecutionStopped, handle.phase, request.reason)
-    # from any phase, the last four come next
-    handle.context = context = replaced(handle.context, agent_state="verifying")
+    context = handle.context
     if context.reasoning is None:
         partial = partial_result("stopped", request.sentence("a final answer"), context, services)
         return _taken_in(await guard_output(partial, services), services)

@@ -17,7 +17,7 @@ from reactive_agents.core.tasks import TaskResult, TaskResultMetadata
 from reactive_agents.core.texts import counted
 from reactive_agents.core.usage import RunUsage, total_usage
 from reactive_agents.core.values import replaced
-from reactive_agents.engine.context import ExecutionContext, may_follow, sub_run_of, user_within
+from reactive_agents.engine.context import ExecutionContext, sub_run_of, user_within
 from reactive_agents.engine.memory import success_of
 from reactive_agents.engine.services import EnginePorts, EngineServices, RunHandle
 from reactive_agents.kernel import KernelState
@@ -267,10 +267,7 @@ async def complete(
     reasoning = context.reasoning
     if reasoning is None:
         return Failure(errors.ExecutionError("The agent loop has no outcome.", context.task_id, "complete"))
-    if not may_follow(context.agent_state, "completed"):
-        return Failure(errors.IllegalAgentState(context.agent_state, "completed"))
-    result = task_result(reasoning, context, services)
-    return Success(replaced(context, agent_state="completed", result=result))
+    return Success(replaced(context, result=task_result(reasoning, context, services)))
 
 
 def _with_losses(reason: str, services: EngineServices) -> str:

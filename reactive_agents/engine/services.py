@@ -29,7 +29,15 @@ from reactive_agents.core.tasks import SubRun, Task, TaskResult
 from reactive_agents.core.tools import ASK_USER, KnownText, ToolResult
 from reactive_agents.core.usage import RunUsage
 from reactive_agents.core.values import Value, replaced
-from reactive_agents.engine.context import CALLER, Caller, ExecutionContext, LifecyclePhase, user_within
+from reactive_agents.engine.context import (
+    AGENT_STATES,
+    CALLER,
+    AgentState,
+    Caller,
+    ExecutionContext,
+    LifecyclePhase,
+    user_within,
+)
 from reactive_agents.engine.execution_control import ExecutionControl
 from reactive_agents.engine.hooks import LifecycleHookRegistry
 from reactive_agents.engine.run_content import RunContent
@@ -367,15 +375,22 @@ class RunHandle:
         if self.kernel_state is not None:
             self.kernel_state = self.kernel_states[self.kernel_state.id]
 
+    @property
+    def agent_state(self) -> AgentState:
+        """Return the state of the agent, which is that of the phase."""
+        if self.context.error is not None:
+            return "failed"
+        return "paused" if self.waiting or self.control.is_held else AGENT_STATES[self.phase]
+
     def current_context(self, **changes: Any) -> ExecutionContext:
         """Return the context with all until now: messages, results, cost; and changes."""
         state, context = self.kernel_state, self.context
         if state is None:
-            return replaced(context, phase=self.phase, **changes)
+            return replaced(context, phase=self.phase, agent_state=self.agent_state, **changes)
         return replaced(
             context,
             phase=self.phase,
-            agent_state="paused" if self.waiting or self.control.is_held else context.agent_state,
+            agent_state=self.agent_state,
             iteration=state.iteration,
             messages=state.messages,
             tool_results=self.tool_results,
@@ -385,7 +400,7 @@ class RunHandle:
 
     def fail(self, error: errors.RuntimeErrors) -> ExecutionContext:
         """Return the context of a run that failed with the error."""
-        self.context = replaced(self.current_context(), agent_state="failed", error=error)
+        self.context = replaced(self.current_context(), error=error)
         return self.context
 
 

@@ -86,14 +86,12 @@ async def retry_loop(
     """Run the loop again, and return the context with both attempts.
 
     The model is shown the first answer and its problems. Calls, turns and budgets continue to count. Return
-    ``None`` when the second attempt fails. Fails with ``HookError`` or ``IllegalAgentState`` if the attempt
-    failed with that.
+    ``None`` when the second attempt fails. Fails with ``HookError`` if the attempt failed with that.
     """
     handle = services.handle
     limit = services.settings.explicit_limit(context.max_iterations)
     handle.context = evolve(
         context,
-        agent_state="running",
         max_iterations=context.max_iterations if limit is None else limit - context.iteration,
         earlier=_earlier(first, services),
     )
@@ -103,14 +101,12 @@ async def retry_loop(
         handle.context, handle.phase = context, "verify"
     if not isinstance(outcome, Success):
         error = outcome.failure()
-        ends_run = isinstance(error, errors.HookError | errors.IllegalAgentState)
-        return Failure(error) if ends_run else Success(None)
+        return Failure(error) if isinstance(error, errors.HookError) else Success(None)
     again = outcome.unwrap()
     reasoning = again.reasoning
     return Success(
         evolve(
             again,
-            agent_state=context.agent_state,
             max_iterations=context.max_iterations,
             iteration=context.iteration + again.iteration,
             earlier=None,

@@ -257,18 +257,15 @@ async def test_a_token_counter_that_fails_is_logged_and_the_run_goes_on(
 
 
 async def test_a_completion_that_fails_loses_no_answer() -> None:
-    """A hook leaves a state from which no run completes: the phase fails, the answer is handed over."""
+    """A hook leaves nothing to complete: the phase fails, the answer is handed over."""
 
     def spoil(context: ExecutionContext) -> ExecutionContext:
-        return evolve(context, agent_state="idle")
+        return evolve(context, reasoning=None)
 
     made = bench(ScriptedLLM(answer("The answer.")), hooks=[LifecycleHook("complete", "before", spoil)])
     result = (await made.run()).unwrap()
     assert (result.status, result.output) == ("completed", "The answer.")
-    assert (
-        "The phase complete failed: The agent's state cannot change from 'idle' to 'completed'."
-        in result.reason
-    )
+    assert "The phase complete failed: The agent loop has no outcome." in result.reason
     assert [(event.phase, event.fatal) for event in made.recorder.of(ExecutionPhaseFailed)] == [
         ("complete", False)
     ]
