@@ -27,7 +27,7 @@ from dependency_injector.providers import Object as Object  # also for modules o
 from dependency_injector.providers import Provider as Provider  # which import dependency-injector by it
 from dependency_injector.providers import is_delegated, represent_provider
 from returns.maybe import Maybe, Nothing, Some
-from returns.result import Failure, Result, Success
+from returns.result import Result
 
 from reactive_agents.core.errors import ServiceFailed
 
@@ -455,9 +455,6 @@ class _HasClose(Protocol):
 _Closable = TypeVar("_Closable", bound=_HasClose)
 
 
-_OPENED: Result[None, ServiceFailed] = Success(None)
-
-
 class Lifetimes:
     """Opens services in the order of creation, and closes them in reverse, repeatedly."""
 
@@ -483,13 +480,9 @@ class Lifetimes:
         if open is not None:
             self._opens.append(open)
 
-    async def open(self) -> Result[None, ServiceFailed]:
-        """Open every closed service; fails with the first that cannot be opened."""
-        for open_service in tuple(self._opens):
-            opened = await open_service()
-            if isinstance(opened, Failure):
-                return opened
-        return _OPENED
+    def opens(self) -> tuple[Open, ...]:
+        """Return what opens the services, each of which does nothing while its service is open."""
+        return tuple(self._opens)
 
     async def aclose(self, *, leaving: bool = False) -> None:
         """Close everything, for the event loop that is running.

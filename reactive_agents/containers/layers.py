@@ -499,7 +499,7 @@ def build_ports(
         cost_tracker=governance.provided("cost_tracker"),
         verifier=governance.provided("verifier"),
         audit=governance.provided("audit"),
-        open_services=core.lifetimes().open,
+        opens=core.lifetimes().opens,
         policies=tuple(engine.provided("policies")),
         output_validators=tuple(map(_validator, engine.provided("output_validators"))),
         counter=models.counter(),

@@ -103,7 +103,7 @@ class ExecutionEngine:
 
     def replaying(self, bus: EventBus) -> ExecutionEngine:
         """Return an engine whose runs are replays, without subscribers and budget."""
-        ports = evolve(self.ports, events=bus, budget=Nothing, open_services=None)
+        ports = evolve(self.ports, events=bus, budget=Nothing, opens=tuple)
         return ExecutionEngine(self.settings, ports)
 
     @effect

@@ -42,7 +42,7 @@ from reactive_agents.engine.run_result import (
     task_result,
     with_reason,
 )
-from reactive_agents.engine.services import EnginePorts, EngineServices, OpenDeps
+from reactive_agents.engine.services import EnginePorts, EngineServices, OpenDeps, OpenService
 from reactive_agents.engine.verification import verify
 from reactive_agents.event_loop import spawn_on_this_loop, to_the_end
 from reactive_agents.kernel.service_calls import call_service, definitions_of, once
@@ -98,17 +98,24 @@ async def _open_and_prepare(services: EngineServices) -> Result[EngineServices, 
 
 async def open_services(ports: EnginePorts, seconds: float) -> Result[None, errors.ServiceFailed]:
     """Open the services that are not open, in time."""
-    if ports.open_services is None:
+    opens = ports.opens()
+    if not opens:
         return Success(None)
-    opened = await in_time(attempt_foreign(ports.open_services, object), seconds)
-    if isinstance(opened, Success):
-        return opened
-    problem = "The services were not open before the time limit of the run."
-    if isinstance(opened, BrokenContract):
-        problem = f"Opening the services {opened.problem}"
-    elif opened is not None:
-        return Failure(opened.failure())
-    return Failure(errors.ServiceFailed(problem, "services", "open"))
+    opened = await in_time(_open_in_order(opens), seconds)
+    late = "The services were not open before the time limit of the run."
+    return Failure(errors.ServiceFailed(late, "services", "open")) if opened is None else opened
+
+
+async def _open_in_order(opens: Iterable[OpenService]) -> Result[None, errors.ServiceFailed]:
+    """Open services; fail with the first that cannot be opened."""
+    for open_service in opens:
+        opened = await attempt_foreign(open_service, object)
+        if isinstance(opened, BrokenContract):
+            problem = f"Opening the services {opened.problem}"
+            return Failure(errors.ServiceFailed(problem, "services", "open"))
+        if not isinstance(opened, Success):
+            return Failure(opened.failure())
+    return Success(None)
 
 
 COMPLETE = Phase("complete", complete)

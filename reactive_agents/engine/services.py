@@ -59,7 +59,7 @@ if TYPE_CHECKING:
     from reactive_agents.ports import EventBus
     from reactive_agents.reasoning.structured_output.schema import Shape
 
-OpenServices: TypeAlias = Callable[[], Awaitable[Result[None, errors.ServiceFailed]]]
+OpenService: TypeAlias = Callable[[], Awaitable[Result[None, errors.ServiceFailed]]]
 
 PhaseStage: TypeAlias = Literal["entered", "begun", "done"]
 """The stage of a phase: its before hooks run, its body runs, or its body has ended."""
@@ -107,7 +107,7 @@ class EnginePorts(Value):
     """The services of an engine, shared by its runs. An absent service is ``Nothing``.
 
     Attributes:
-        open_services: called before each run; opens the services that are not open.
+        opens: returns what opens the services, each of which is called before each run.
         policies: custom policies, which are asked before the built-in ones.
         redactor: removes secrets from streamed text and from the errors of failed runs; the bus redacts
             events.
@@ -141,7 +141,7 @@ class EnginePorts(Value):
     cost_tracker: Maybe[ports.CostTracker] = Nothing
     verifier: Maybe[ports.Verifier] = Nothing
     audit: Maybe[ports.AuditLog] = Nothing
-    open_services: OpenServices | None = None
+    opens: Callable[[], tuple[OpenService, ...]] = tuple
     policies: tuple[Policy, ...] = ()
     counter: Maybe[ports.TokenCounter] = Nothing
     prices: Maybe[ports.PriceList] = Nothing

@@ -12,7 +12,7 @@ import anyio
 import pytest
 from returns.result import Failure, Result, Success
 
-from reactive_agents import AgentResult, ReactiveAgent, ReactiveAgents
+from reactive_agents import AgentError, AgentResult, ReactiveAgent, ReactiveAgents
 from reactive_agents.adapters.tools.mcp import McpServer
 from reactive_agents.containers.composition import Lifetimes
 from reactive_agents.core.errors import ServiceFailed
@@ -105,7 +105,8 @@ def test_each_run_sync_leaves_what_it_opened_and_closes_nothing_of_others() -> N
 
 @pytest.mark.anyio
 async def test_the_first_service_that_cannot_be_opened_is_the_failure() -> None:
-    lifetimes, asked = Lifetimes(), list[str]()
+    agent = ReactiveAgents.create().with_llm(ScriptedLLM(say("never"))).build()
+    lifetimes, asked = agent.container.core.lifetimes(), list[str]()
 
     async def close_service() -> None: ...
 
@@ -116,5 +117,6 @@ async def test_the_first_service_that_cannot_be_opened_is_the_failure() -> None:
             return Success(None) if name == "first" else Failure(ServiceFailed(name, "test", "open"))
 
         lifetimes.add(close_service, open_service)
-    assert (await attempt(lifetimes.open())).failure().message == "second"
+    with pytest.raises(AgentError, match="second"):
+        await agent.run("Answer.")
     assert asked == ["first", "second"]

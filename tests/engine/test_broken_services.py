@@ -286,7 +286,7 @@ async def test_an_event_bus_that_raises_fails_no_run(caplog: pytest.LogCaptureFi
 
 
 async def test_a_service_that_cannot_be_opened_is_a_typed_error() -> None:
-    made = bench(ScriptedLLM(say("never")), open_services=raising)
+    made = bench(ScriptedLLM(say("never")), open_service=raising)
     failed = (await made.run()).failure()
     assert isinstance(failed.error, ExecutionError)
     assert "OSError: the disk is gone" in failed.error.message
@@ -299,7 +299,7 @@ async def test_services_that_open_late_are_given_up_at_the_time_limit_of_the_run
         raise AssertionError
 
     timeouts = {"timeouts": TimeoutConfig(run_s=0.02)}
-    made = bench(ScriptedLLM(say("never")), open_services=wait, options=timeouts, clock=LoopClock())
+    made = bench(ScriptedLLM(say("never")), open_service=wait, options=timeouts, clock=LoopClock())
     failed = (await made.run()).failure()
     assert failed.error.message.endswith("The services were not open before the time limit of the run.")
 

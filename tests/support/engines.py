@@ -70,7 +70,7 @@ def bench(
     clock: Clock | None = None,
     bus: EventBus | None = None,
     reasoning_service: ReasoningService | None = None,
-    open_services: Any = None,
+    open_service: Any = None,
     **services: object,
 ) -> Bench:
     """An engine with the given services, and no others."""
@@ -91,7 +91,7 @@ def bench(
         hooks=registry,
         tools=Some(fakes),
         reasoning=service,
-        open_services=open_services,
+        opens=tuple if open_service is None else lambda: (open_service,),
         **{name: Some(each) for name, each in services.items()},  # type: ignore[arg-type]
     )
     recorder = EventRecorder()
