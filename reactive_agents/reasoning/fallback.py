@@ -94,13 +94,12 @@ async def run_with_fallback(
     first added, or with ``StrategyNotFoundError``.
 
     Args:
-        falls_back: whether another strategy is tried when this one fails.
+        falls_back: whether another strategy is tried when this one fails, and not only when the controller
+            escalates the task.
     """
-    if not falls_back and services.control is None:  # there is no case for a second strategy
-        return await _run(strategy, strategy_input, services)
     measure, calls = begin_measure(services), CallCounter()
     counted = evolve(services, kernel=with_kernels_wrapped(services.kernel, calls.wrap))
-    outcome = await _run(strategy, strategy_input, counted)
+    outcome = await run_strategy(strategy, strategy_input, counted)
     problem = _problem_of(strategy, outcome, services, falls_back=falls_back)
     uncontrolled = evolve(services, control=None)  # so that the controller counts as no limit
     if not problem or limit_reached(strategy_input, uncontrolled) is not None:
@@ -117,7 +116,7 @@ async def run_with_fallback(
     if isinstance(outcome, Success):  # its own status may say otherwise
         await _learn_failure(outcome.unwrap(), strategy_input, services)
     services.kernel.publish(StrategySelected, strategy=name, reason=f"fallback: {problem}")
-    second = await _run(name, _input_after(first, calls, strategy_input), services)
+    second = await run_strategy(name, _input_after(first, calls, strategy_input), services)
     return _combined(first, name, second, measure, services)
 
 
@@ -139,7 +138,7 @@ async def run_contained(
     return outcome
 
 
-async def _run(
+async def run_strategy(
     strategy: ReasoningStrategy, strategy_input: StrategyInput, services: StrategyServices
 ) -> _Outcome:
     """Run one strategy with every step seen by the controller.

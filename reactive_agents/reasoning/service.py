@@ -20,12 +20,18 @@ from reactive_agents.kernel import BUILT_IN_KERNELS, CompactionFunction, RunEven
 from reactive_agents.kernel.termination import FINISHING_S, in_time
 from reactive_agents.ports import EffectivenessTracker
 from reactive_agents.reasoning.confidence import ended_partial
-from reactive_agents.reasoning.fallback import run_contained, run_with_fallback, with_kernels_wrapped
+from reactive_agents.reasoning.fallback import (
+    run_contained,
+    run_strategy,
+    run_with_fallback,
+    with_kernels_wrapped,
+)
 from reactive_agents.reasoning.selection.history import learn, record_of, tracker_of
 from reactive_agents.reasoning.selection.rules import Selection
 from reactive_agents.reasoning.strategies import reactive
 from reactive_agents.reasoning.strategy import (
     Strategy,
+    StrategyControl,
     StrategyInput,
     StrategyServices,
     begin_measure,
@@ -119,15 +125,19 @@ class ReasoningService:
             needs = await find_tool_needs(strategy_input, services)
             if needs is not strategy_input.needs:
                 strategy_input = evolve(strategy_input, needs=needs)
+        falls_back = self.config.adaptive.enabled
         if strategy == ADAPTIVE:
             run = run_contained(strategy, self.registry.strategies[strategy], strategy_input, ready)
-        else:
-            falls_back = self.config.adaptive.enabled
+        elif falls_back or ready.control is not None:
             run = run_with_fallback(strategy, strategy_input, ready, falls_back=falls_back)
-        outcome = await _controlled(await run, strategy, ready)
+        else:
+            run = run_strategy(strategy, strategy_input, ready)
+        outcome = await run
+        if ready.control is not None:
+            outcome = await _controlled(outcome, strategy, ready.control, ready)
         if not isinstance(outcome, Success):
             return outcome
-        result = await self._with_effectiveness(self._routed(outcome.unwrap()), strategy_input, ready)
+        result = await self._with_selection(outcome.unwrap(), strategy_input, ready)
         return outcome if result is outcome.unwrap() else Success(result)
 
     def register_strategy(self, name: ReasoningStrategy, strategy: Strategy) -> None:
@@ -175,34 +185,31 @@ class ReasoningService:
             run_context=services.run_context,
         )
 
-    async def _with_effectiveness(
+    async def _with_selection(
         self, result: ReasoningResult, strategy_input: StrategyInput, services: StrategyServices
     ) -> ReasoningResult:
-        """Return the result with the success rate of its strategy, if that is recorded."""
+        """Return the result with the strategy that was selected, and its recorded success rate."""
+        metadata = result.metadata
+        if self.config.adaptive.enabled:
+            metadata = evolve(metadata, selected_strategy=result.strategy)
         tracker = tracker_of(result.strategy, self.config, self._effectiveness)
-        if tracker is None:
-            return result
-        task = strategy_input.task_description
-        reading = record_of(tracker, result.strategy, task, strategy_input.task_type)
-        seconds = max(seconds_left(strategy_input, services), FINISHING_S)
-        known = await in_time(reading, seconds)  # a tracker that hangs withholds no answer
-        rate, runs = (None, 0) if known is None else (known.success_rate, known.executions)
-        return evolve(result, metadata=evolve(result.metadata, effectiveness=rate, earlier_runs=runs))
-
-    def _routed(self, result: ReasoningResult) -> ReasoningResult:
-        """Return the result with the strategy that was selected for the task."""
-        if not self.config.adaptive.enabled:
-            return result
-        return evolve(result, metadata=evolve(result.metadata, selected_strategy=result.strategy))
+        if tracker is not None:
+            task = strategy_input.task_description
+            reading = record_of(tracker, result.strategy, task, strategy_input.task_type)
+            seconds = max(seconds_left(strategy_input, services), FINISHING_S)
+            known = await in_time(reading, seconds)  # a tracker that hangs withholds no answer
+            rate, runs = (None, 0) if known is None else (known.success_rate, known.executions)
+            metadata = evolve(metadata, effectiveness=rate, earlier_runs=runs)
+        return result if metadata is result.metadata else evolve(result, metadata=metadata)
 
 
 async def _controlled(
-    outcome: Result[ReasoningResult, ReasoningErrors], strategy: ReasoningStrategy, services: StrategyServices
+    outcome: Result[ReasoningResult, ReasoningErrors],
+    strategy: ReasoningStrategy,
+    control: StrategyControl,
+    services: StrategyServices,
 ) -> Result[ReasoningResult, ReasoningErrors]:
     """Return the outcome after the controller saw it; a run that it ended is partial."""
-    control = services.control
-    if control is None:
-        return outcome
     await control.conclude(outcome.unwrap().steps if isinstance(outcome, Success) else ())
     if control.failure is not None:
         return Failure(control.failure)
