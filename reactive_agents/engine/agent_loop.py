@@ -27,7 +27,7 @@ from reactive_agents.core.settings import RunSettings
 from reactive_agents.core.tools import RESERVED_NAMES, TurnChanges
 from reactive_agents.core.values import replaced
 from reactive_agents.effects import Effect, attempt, effect, is_cancelled
-from reactive_agents.engine.context import OWNER, ExecutionContext
+from reactive_agents.engine.context import ExecutionContext
 from reactive_agents.engine.guardrail import PLAN_ID, guard_output
 from reactive_agents.engine.lifecycle import step_with_lifecycle
 from reactive_agents.engine.run_result import partial_result, without_declined
@@ -283,7 +283,7 @@ def strategy_input(context: ExecutionContext, services: EngineServices) -> Strat
         key_prefix="" if handed is None else handed.key_prefix,
         answer_form=form_of_answers(services),
         parts=context.task.parts,
-        owner=owner_of(*OWNER.get()),
+        owner=owner_of(*services.handle.owner),
     )
 
 

@@ -35,25 +35,6 @@ if TYPE_CHECKING:
     from reactive_agents.kernel import RunBudget, RunEvents
     from reactive_agents.kernel.context import Provenance, UsageAccount
 
-OWNER: ContextVar[tuple[str | None, str | None]] = ContextVar("owner", default=(None, None))
-"""The user and session whose memories the runs of this context make and are shown."""
-
-
-def owner_within(task: Task) -> tuple[str | None, str | None]:
-    """Return the user and session of a task.
-
-    A task that has neither, such as that of an agent that is a tool of another, has those of the run above,
-    so that what a user said does not reach others through it.
-    """
-    own = (task.user, task.session) if task.scope is None else (None, task.scope)
-    return OWNER.get() if own == (None, None) else own
-
-
-def user_within(task: Task) -> str | None:
-    """Return the user of a task, or of the run above it."""
-    return task.user or owner_within(task)[0]
-
-
 AgentState: TypeAlias = Literal[
     "idle", "bootstrapping", "running", "paused", "verifying", "flushing", "completed", "failed"
 ]
@@ -172,6 +153,10 @@ class RunStopped(BaseException):
 # --- the run under way, for the runs that its tools begin -----------------------------------------------
 
 
+Owner: TypeAlias = tuple[str | None, str | None]
+"""A user and a session, whose memories a run makes and is shown."""
+NOBODY: Owner = (None, None)
+
 MOST_NESTED_RUNS = 8
 """How deep runs may be nested, each begun by a tool of the run around it; the first one counts."""
 
@@ -186,6 +171,7 @@ class Caller(Value):
         account: counts their usage as well.
         budget: the budget that they reserve from, besides their own; ``None`` if there is none.
         agents: names of the agents of the runs from the first to this one.
+        owner: the user and session whose memories it makes and is shown.
         sub_runs: collects the runs that its tools began.
         recorded: collects the usage of them that was recorded, by the place of the records.
         unfinished: collects the steps of those without a result, with those of the runs below them.
@@ -200,6 +186,7 @@ class Caller(Value):
     account: UsageAccount
     budget: RunBudget | None
     agents: tuple[str, ...]
+    owner: Owner
     sub_runs: list[SubRun]
     recorded: dict[object, tuple[RunUsage, ...]]
     unfinished: list[ReasoningStep]
@@ -221,6 +208,16 @@ class Caller(Value):
 
 
 CALLER: ContextVar[Caller | None] = ContextVar("caller", default=None)
+
+
+def owner_within(task: Task, caller: Caller | None) -> Owner:
+    """Return the user and session of a task.
+
+    A task that has neither, such as that of an agent that is a tool of another, has those of the run above,
+    so that what a user said does not reach others through it.
+    """
+    own = (task.user, task.session) if task.scope is None else (None, task.scope)
+    return caller.owner if own == NOBODY and caller is not None else own
 
 
 def agents_under_way() -> tuple[str, ...]:

@@ -37,14 +37,13 @@ from reactive_agents.effects import BRANCH, effect
 from reactive_agents.engine.context import (
     CALLER,
     MOST_NESTED_RUNS,
-    OWNER,
+    NOBODY,
     Caller,
     ExecutionContext,
     RunStopped,
     agents_under_way,
     owner_within,
     too_deep,
-    user_within,
 )
 from reactive_agents.engine.conversations import conversation_problem, end_turn, release_content
 from reactive_agents.engine.execution_control import ExecutionControl
@@ -68,7 +67,6 @@ from reactive_agents.engine.services import (
     RunningTasks,
     RunOverrides,
     approver_of,
-    desk_finder,
     events_of,
     output_type_of,
     publish_start,
@@ -320,15 +318,14 @@ class ExecutionEngine:
         if is_deleted or not is_lost:
             await end_turn(None, services)
         if is_deleted and services.handle.caller is None:  # the others count for their callers
-            handle, outside, of_nobody = services.handle, BRANCH.set(None), OWNER.set((None, None))
+            handle, outside = services.handle, BRANCH.set(None)
             try:
                 context = handle.fail(journal.deleted_error)
                 # its user may have wanted to be forgotten
-                handle.context = replaced(context, task=evolve(context.task, user=None))
+                handle.context, handle.owner = replaced(context, task=evolve(context.task, user=None)), NOBODY
                 await close_failed_run(handle.context, evolve(services, journal=None))
             finally:
                 BRANCH.reset(outside)
-                OWNER.reset(of_nobody)
 
     async def _end_interrupted(self, services: EngineServices) -> None:
         """End the session's turn of a recorded run, and publish that it stops."""
@@ -347,8 +344,8 @@ class ExecutionEngine:
         return self._fail(error, services.handle.fail(error), services)
 
     def _publish_start(self, services: EngineServices) -> None:
-        events, journal, task = services.events, services.journal, services.handle.context.task
-        publish_start(events, task, user_within(task))
+        events, journal, handle = services.events, services.journal, services.handle
+        publish_start(events, handle.context.task, handle.user)
         if journal is not None and journal.run.attempt > 1:
             from reactive_agents.core.control_events import RunContinued  # of durable runs
 
@@ -399,13 +396,14 @@ class ExecutionEngine:
             clock, ids = journal.sources(ports.clock)
             ports = evolve(ports, clock=clock, ids=ids)
         control = ExecutionControl(events, None if handed is None else handed.control)
+        owner = owner_within(task, caller)
         account = UsageAccount(None if caller is None else caller.account, settings.budget.tool_calls)
         meter = MeteredLLM(
             ports.llm,
             events,
             ports.clock,
             streaming=streaming or bool(events.readers),
-            budget=_budget_of(task, settings, ports, events, account, caller),
+            budget=_budget_of(task.user or owner[0], settings, ports, events, account, caller),
             redactor=redactor,
             hold=control.hold,
             account=account,
@@ -428,7 +426,7 @@ class ExecutionEngine:
             selected_model=overrides.model,
         )
         state = SessionState(settings.session_state)
-        handle = RunHandle(context, meter, started, control, faults, caller=caller, state=state)
+        handle = RunHandle(context, meter, started, control, faults, owner, caller=caller, state=state)
         services = EngineServices(
             settings, ports, meter, events, handle, self._progress, overrides, journal, redactor
         )
@@ -545,17 +543,19 @@ def _has_to_wait(outcome: Result[TaskResult, RuntimeErrors], services: EngineSer
 def _as_run_under_way(services: EngineServices) -> Iterator[None]:
     """Let the runs, usage and events of its tools belong to this run."""
     handle, events = services.handle, services.events
-    above = () if handle.caller is None else handle.caller.events.readers
-    unsubscribe = [services.ports.events.subscribe(each.show, run_id=events.run_id) for each in above]
+    above = handle.caller
+    readers = () if above is None else above.events.readers
+    unsubscribe = [services.ports.events.subscribe(each.show, run_id=events.run_id) for each in readers]
     account = USAGE_RECORDER.set(services.llm.add)
     publish = PUBLISH.set(events.publish)
     caller = CALLER.set(
         Caller(
             approver_of(services.ports),
-            desk_finder(services.ports),
+            services.desk,
             services.llm.account,
             services.llm.budget,
-            (*agents_under_way(), services.settings.name),
+            (*(() if above is None else above.agents), services.settings.name),
+            handle.owner,
             handle.sub_runs,
             handle.recorded,
             handle.unfinished,
@@ -565,11 +565,9 @@ def _as_run_under_way(services: EngineServices) -> Iterator[None]:
             services.shown,
         )
     )
-    owner = OWNER.set(owner_within(handle.context.task))
     try:
         yield
     finally:
-        OWNER.reset(owner)
         CALLER.reset(caller)
         PUBLISH.reset(publish)
         USAGE_RECORDER.reset(account)
@@ -578,7 +576,7 @@ def _as_run_under_way(services: EngineServices) -> Iterator[None]:
 
 
 def _budget_of(
-    task: Task,
+    user: str | None,
     settings: RunSettings,
     ports: EnginePorts,
     events: RunEvents,
@@ -598,7 +596,7 @@ def _budget_of(
         limits=settings.budget,
         account=account,
         caller=callers_budget,
-        user=user_within(task),
+        user=user,
     )
 
 

@@ -19,7 +19,7 @@ from reactive_agents.core.messages import UserMessage
 from reactive_agents.core.tasks import Task
 from reactive_agents.core.values import replaced
 from reactive_agents.effects import attempt_foreign
-from reactive_agents.engine.context import OWNER, ExecutionContext
+from reactive_agents.engine.context import ExecutionContext
 from reactive_agents.engine.services import EngineServices
 from reactive_agents.kernel import MeteredLLM
 from reactive_agents.kernel.policies.limits import budget_reached_by_run
@@ -33,9 +33,10 @@ if TYPE_CHECKING:
 _log = logging.getLogger("reactive_agents")
 
 
-def _owned(task: Task) -> Task:
-    user, session = OWNER.get()
-    return evolve(task, user=user, session=session)
+def _owned_task(services: EngineServices) -> Task:
+    """Return the task of the run, with the user and session of its memories."""
+    user, session = services.handle.owner
+    return evolve(services.handle.context.task, user=user, session=session)
 
 
 async def bootstrap(
@@ -48,7 +49,7 @@ async def bootstrap(
     from reactive_agents.core.memory import MemoryContext  # of agents with memory
 
     recalled = await call_service(
-        "memory", memory, MemoryService.bootstrap, MemoryContext, context.agent_id, _owned(context.task)
+        "memory", memory, MemoryService.bootstrap, MemoryContext, context.agent_id, _owned_task(services)
     )
     if not isinstance(recalled, Success):
         return Failure(context.failure_of("bootstrap")(recalled.failure()))
@@ -71,7 +72,7 @@ async def memory_flush(
     if context.reasoning is None or stopped_early:
         return Success(context)  # nothing was done, and the input was perhaps not checked
     journal, llm = services.journal, _model_to_spare(services)
-    flush = partial(_flush, memory, _owned(context.task), context.reasoning, llm, context.selected_model)
+    flush = partial(_flush, memory, _owned_task(services), context.reasoning, llm, context.selected_model)
     # what a fork shares with its origin is also the task, by which memory knows a run
     continued = journal is not None and journal.run.attempt > 1 and journal.run.origin is None
     flushed = await once("memory.flush", partial(flush, is_again=continued))
@@ -121,7 +122,7 @@ async def _owe(context: ExecutionContext, services: EngineServices, *, flushed: 
     """Record what memory could not store, so that it is stored later."""
     if services.journal is not None:
         result = None if flushed else context.reasoning
-        task, snapshot = _owned(context.task), _snapshot(context, services)
+        task, snapshot = _owned_task(services), _snapshot(context, services)
         await services.journal.owe("memory", task=task, result=result, snapshot=snapshot)
 
 
@@ -170,7 +171,7 @@ def _snapshot(context: ExecutionContext, services: EngineServices) -> SessionSna
         ended_at=services.ports.clock.now(),
         total_cost=spending.cost_usd,
         total_tokens=spending.usage.total_tokens,
-        owner=owner_of(*OWNER.get()),
+        owner=owner_of(*services.handle.owner),
     )
 
 

@@ -17,7 +17,7 @@ from reactive_agents.core.tasks import TaskResult, TaskResultMetadata
 from reactive_agents.core.texts import counted
 from reactive_agents.core.usage import RunUsage, total_usage
 from reactive_agents.core.values import replaced
-from reactive_agents.engine.context import ExecutionContext, sub_run_of, user_within
+from reactive_agents.engine.context import ExecutionContext, sub_run_of
 from reactive_agents.engine.memory import success_of
 from reactive_agents.engine.services import EnginePorts, EngineServices, RunHandle
 from reactive_agents.kernel import KernelState
@@ -178,7 +178,7 @@ def spending_record(context: ExecutionContext, services: EngineServices) -> Spen
         agent_id=context.agent_id,
         models=_unrecorded(services),
         at=services.ports.clock.now(),
-        user=user_within(context.task),
+        user=services.handle.user,
     )
 
 

@@ -36,7 +36,7 @@ from reactive_agents.engine.context import (
     Caller,
     ExecutionContext,
     LifecyclePhase,
-    user_within,
+    Owner,
 )
 from reactive_agents.engine.execution_control import ExecutionControl
 from reactive_agents.engine.hooks import LifecycleHookRegistry
@@ -56,7 +56,7 @@ if TYPE_CHECKING:
     from reactive_agents.core.run_record import RecordedRun
     from reactive_agents.engine.run_journal import RunJournal  # imported by durable runs
     from reactive_agents.kernel.streamed_answer import AnswerStream
-    from reactive_agents.ports import EventBus
+    from reactive_agents.ports import EventBus, RequestDesk
     from reactive_agents.reasoning.structured_output.schema import Shape
 
 OpenService: TypeAlias = Callable[[], Awaitable[Result[None, errors.ServiceFailed]]]
@@ -306,6 +306,7 @@ class RunHandle:
         failure: an error of a strict hook or of required auditing within the loop, which kernels cannot
             express.
         faults: the faults of services that cannot report a failure, such as the clock.
+        owner: the user and session whose memories the run makes and is shown.
         claimed_handoff: name of the agent that the conversation goes to; empty for none.
         handoff: the accepted handoff, with which the agent loop ends.
         loop: the scope that a handoff cancels; ``None`` if there is no other agent.
@@ -329,6 +330,7 @@ class RunHandle:
     started: float
     control: ExecutionControl
     faults: ServiceFaults
+    owner: Owner
     phase: LifecyclePhase = "bootstrap"
     reached: dict[LifecyclePhase, PhaseStage] = field(factory=dict)
     waiting: int = 0
@@ -357,6 +359,11 @@ class RunHandle:
     start_entered: anyio.Event | None = None
     start_scope: anyio.CancelScope | None = None
     deps: OpenDeps | None = None
+
+    @property
+    def user(self) -> str | None:
+        """Return the user of the task, or of the run above it."""
+        return self.context.task.user or self.owner[0]
 
     def ending_error(self) -> errors.RuntimeErrors | None:
         """Return an error that no kernel expresses and that ends the run, if there is one."""
@@ -515,7 +522,7 @@ class EngineServices(Value):
             deps=self.overrides.deps,
             run_id=context.run_id,
             task_id=task.id,
-            user=user_within(task),
+            user=self.handle.user,
             session=task.session,
             usage=self.llm.account.total,
             retry=retry,
@@ -556,6 +563,16 @@ class EngineServices(Value):
         """Return the texts of the documents that models were shown."""
         content = self.handle.content
         return () if content is None else content.shown_documents()
+
+    def desk(self, request: PersonRequest) -> RequestDesk | None:
+        """Return the desk for a request: the engine's, or the one of the run above.
+
+        It is the engine's own desk if that has anyone to ask.
+        """
+        own, caller = self.ports.desk().value_or(None), self.handle.caller
+        if caller is None or (own is not None and own.handles(request)):
+            return own
+        return caller.desk(request)
 
     def shown(self) -> tuple[Provenance, ...]:
         """Return the texts that the run, and the runs above it, were shown so far."""
@@ -610,19 +627,3 @@ def approver_of(engine: EnginePorts) -> Maybe[ports.Approver]:
         return engine.approver
     decides = own is not None and getattr(own, "has_no_handler", False) is not True
     return engine.approver if decides else caller.approver
-
-
-def desk_finder(engine: EnginePorts) -> Callable[[PersonRequest], ports.RequestDesk | None]:
-    """Return a function that finds the desk for a request of a run that begins here.
-
-    It is the engine's own desk if that has anyone to ask, or else the desk of the run above.
-    """
-    caller = CALLER.get()
-
-    def find(request: PersonRequest) -> ports.RequestDesk | None:
-        own = engine.desk().value_or(None)
-        if caller is None or (own is not None and own.handles(request)):
-            return own
-        return caller.desk(request)
-
-    return find
