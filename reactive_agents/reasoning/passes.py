@@ -482,7 +482,7 @@ async def run_once(
         return Failure(
             errors.StrategyExecutionError(options.strategy, state.reason, state.iteration, state.error)
         )
-    return Success(conclude(state, measure, services, task.task))
+    return Success(conclude(state, measure, services, task.task, task.answer_form))
 
 
 async def _run(

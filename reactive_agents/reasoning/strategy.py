@@ -107,6 +107,10 @@ class StrategyInput(Value):
         """The reasoning options; the defaults for a run without reasoning."""
         return self.settings.reasoning or _DEFAULT_REASONING
 
+    def claims_in(self, answer: str) -> str:
+        """Return an answer without the model's own ratings in it, which need no source."""
+        return answer if self.answer_form is None else self.answer_form.without_ratings(answer)
+
 
 @frozen(eq=False, repr=False)
 class ControllerDecision(Value):
@@ -266,9 +270,13 @@ def profile_of(strategy_input: StrategyInput, services: StrategyServices) -> Con
 
 
 def conclude(
-    state: KernelState, measure: StrategyMeasure, services: StrategyServices, task: str
+    state: KernelState,
+    measure: StrategyMeasure,
+    services: StrategyServices,
+    task: str,
+    form: AnswerForm | None = None,
 ) -> ReasoningResult:
-    """Return the result of one kernel run on a task."""
+    """Return the result of one kernel run on a task, whose answer may have a form."""
     return reasoning_result(
         state.strategy,
         measure,
@@ -283,6 +291,7 @@ def conclude(
         messages=without_rejected_answers(state.messages),
         rejections=rejections_in(state.ledger.told),
         task=task,
+        form=form,
     )
 
 
@@ -303,6 +312,7 @@ def reasoning_result(
     messages: tuple[Message, ...] = (),
     rejections: int = 0,
     task: str = "",
+    form: AnswerForm | None = None,
 ) -> ReasoningResult:
     """Return a strategy's result, with time, tokens and cost from clock and meter.
 
@@ -310,9 +320,11 @@ def reasoning_result(
         confidence: the judgement of a critic or of a reflection, 0 to 1, which the course of the run lowers.
         rejections: how often guidance was given because of a turn of the model.
         task: the task in the user's words; its figures need no other source.
+        form: the form of the answer; the model's own ratings in it need none.
     """
     shown = tuple(results.values()) if results else ()
-    unsupported = unsupported_share(output or "", Seen(task, shown)) if shown else 0.0
+    claims = output or "" if form is None else form.without_ratings(output or "")
+    unsupported = unsupported_share(claims, Seen(task, shown)) if shown else 0.0
     course = RunCourse(rejections, len(failures_in(steps)), unsupported)
     now, before = services.meter.usage, measure.spent
     return ReasoningResult(

@@ -33,6 +33,7 @@ from reactive_agents.core.errors import ModelUnavailable
 from reactive_agents.core.events import ModelCallCompleted, TaskCompleted
 from reactive_agents.core.models import TokenPrice
 from reactive_agents.core.tasks import TaskResult
+from reactive_agents.reasoning.confidence import BY_STATUS
 from reactive_agents.testing import EventRecorder, ScriptedLLM, Turn, call, fail, forever, say
 
 pytestmark = pytest.mark.anyio
@@ -510,6 +511,18 @@ async def test_a_number_between_0_and_1_is_the_models_own_judgement_and_needs_no
     builder = ReactiveAgents.create().with_llm(model).with_reasoning().with_tools(pieces)
     result = await builder.with_output_type(Sales).build().run("How many were sold in 2024?")
     assert (result.output, result.reason) == (Sales.model_validate(found), "The model gave its final answer.")
+    assert result.metadata.confidence == BY_STATUS["completed"]
+
+
+async def test_the_models_own_judgement_needs_no_source_in_reflexion_either() -> None:
+    found = {"sold": [{"year": 2024, "pieces": 4711, "confidence": 0.87}], "quality": 0.65}
+    critique = say(json.dumps({"issues": [], "score": 0.9, "satisfied": True}))
+    model = ScriptedLLM(call("pieces", year=2024), call("final-answer", found), critique)
+    builder = ReactiveAgents.create().with_llm(model).with_tools(pieces).with_reasoning("reflexion")
+    result = await builder.with_output_type(Sales).build().run("How many were sold in 2024?")
+    assert (result.output, result.status) == (Sales.model_validate(found), "completed")
+    assert result.reason == "The critic was satisfied with attempt 1."
+    assert result.metadata.confidence == 0.9
 
 
 async def test_other_numbers_of_an_answer_with_ratings_need_a_source() -> None:

@@ -126,7 +126,7 @@ def is_answer(text: str, progress: passes.Progress, context: PlanningContext) ->
     judgement = judge_text(text, _described(context), seen)
     if judgement == "unclear" and any(ends_with_evidence(each, seen) for each in _SENTENCE_END.split(text)):
         judgement = "answer"
-    return judgement == "answer" and not unsupported_figures(text, seen)
+    return judgement == "answer" and not unsupported_figures(context.input.claims_in(text), seen)
 
 
 def problem_of(step: PlanStep, progress: passes.Progress, context: PlanningContext) -> str:
@@ -141,7 +141,9 @@ def problem_of(step: PlanStep, progress: passes.Progress, context: PlanningConte
     if judge_text(text, _described(context), seen) == "announcement":
         return "It announced the result, and did not give it."
     told = f"{seen.told}\n{step.instruction}"
-    figures = () if step.retries else unsupported_figures(text, evolve(seen, told=told))
+    figures = (
+        () if step.retries else unsupported_figures(context.input.claims_in(text), evolve(seen, told=told))
+    )
     return f"Nothing that was found supports: {', '.join(figures)}." if figures else ""
 
 

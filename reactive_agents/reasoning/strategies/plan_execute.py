@@ -201,6 +201,7 @@ def _result(
         results=progress.tool_results,
         rejections=progress.rejections,
         task=context.input.task_description,
+        form=context.input.answer_form,
         confidence=judged if end.reached and status == "completed" else BY_STATUS[status],
     )
 

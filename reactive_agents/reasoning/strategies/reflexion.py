@@ -116,6 +116,7 @@ class Attempt:
         evidence: 2 if the text is supported by what was seen, 0 if nothing supports one of its figures, and 1
             if neither is known.
         unsupported: the figures that nothing supports.
+        claims: the text without the model's own ratings.
     """
 
     text: str
@@ -124,6 +125,7 @@ class Attempt:
     impossible: str = ""
     evidence: int = 1
     unsupported: tuple[str, ...] = ()
+    claims: str = ""
 
     @property
     def accepted(self) -> bool:
@@ -166,18 +168,24 @@ class Attempt:
             return False
         issues = () if earlier.critique is None else earlier.critique.issues
         own, others, named = (
-            set(numbers_and_names(text)) for text in (self.text, earlier.text, " ".join(issues))
+            set(numbers_and_names(text)) for text in (self.claims, earlier.claims, " ".join(issues))
         )
         if own != others or not named <= own:
             return False
         return bool(own) or word_similarity(self.text, earlier.text) >= REPEATED
 
 
-def attempt_at(text: str, seen: Seen, *, shortfall: str = "", impossible: str = "") -> Attempt:
-    """Return an attempt with its evidence; without results no figure is unsupported."""
-    unsupported = unsupported_figures(text, seen) if seen.results and not impossible else ()
-    evidence = 0 if unsupported else 1 + is_supported(text, seen)
-    return Attempt(text, None, shortfall, impossible, evidence, unsupported)
+def attempt_at(
+    text: str, seen: Seen, *, claims: str | None = None, shortfall: str = "", impossible: str = ""
+) -> Attempt:
+    """Return an attempt with its evidence; without results no figure is unsupported.
+
+    ``claims``: what of the text needs a source; by default all.
+    """
+    claims = text if claims is None else claims
+    unsupported = unsupported_figures(claims, seen) if seen.results and not impossible else ()
+    evidence = 0 if unsupported else 1 + is_supported(claims, seen)
+    return Attempt(text, None, shortfall, impossible, evidence, unsupported, claims)
 
 
 def best_of(attempts: Sequence[Attempt]) -> Attempt | None:
@@ -399,6 +407,7 @@ async def reflexion(
             results=progress.tool_results,
             rejections=progress.rejections,
             task=strategy_input.task_description,
+            form=strategy_input.answer_form,
             confidence=verdict.score,
         )
     )
@@ -461,10 +470,11 @@ def _attempt_of(state: KernelState, progress: Progress, strategy_input: Strategy
     told = (message.content for message in stable_prefix(kernel_input(strategy_input)))
     results = (*progress.tool_results.values(), *failures_in(progress.steps))
     seen = Seen(strategy_input.task_description, results, "\n".join(told))
+    claims = strategy_input.claims_in(text)
     if state.outcome == "abstained":
-        return attempt_at(text, seen, impossible=state.reason)
+        return attempt_at(text, seen, claims=claims, impossible=state.reason)
     early = "" if state.outcome == "completed" else f"It was ended early: {state.reason}"
-    return attempt_at(text, seen, shortfall=early)
+    return attempt_at(text, seen, claims=claims, shortfall=early)
 
 
 def _confirmed(trial: _Trial, made: Attempt) -> tuple[_Trial, _End] | None:
