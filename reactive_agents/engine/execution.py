@@ -96,6 +96,7 @@ class ExecutionEngine:
     ) -> None:
         self.settings = settings
         self.ports = ports
+        self._missing = missing_service(settings, ports)
         self._progress = ClosingProgress()
         self._running = running or RunningTasks()
 
@@ -256,9 +257,8 @@ class ExecutionEngine:
         broken = handle.ending_error()
         if broken is not None:
             return broken
-        missing = missing_service(self.settings, self.ports)
-        if missing is not None:
-            return errors.ExecutionError(missing.message, task.id, "bootstrap", missing)
+        if self._missing is not None:
+            return errors.ExecutionError(self._missing.message, task.id, "bootstrap", self._missing)
         with self._running.beginning:
             known = self._running.handles.get(task.id)
             if known is not None and not known.control.is_lost():
@@ -304,8 +304,10 @@ class ExecutionEngine:
                 await to_the_end(partial(self._end_stopped, services, services.journal, is_lost=is_lost))
             raise
         try:
-            ending = partial(self._end, outcome, services)
-            return await (to_the_end(ending) if _has_to_wait(outcome, services) else ending())
+            if isinstance(outcome, Success) and not _has_to_wait(services):
+                self._publish_result(outcome.unwrap(), services)
+                return outcome
+            return await to_the_end(partial(self._end, outcome, services))
         except Exception as error:  # noqa: BLE001 - no defect withholds the last event and the figures of a run
             return Failure(self._fail_now(phase_error(handle.phase, error, services), services))
 
@@ -469,10 +471,7 @@ class ExecutionEngine:
                 await release_content(services)
                 await learn_from(handle.context, services)
             finally:
-                if events.answer is not None:
-                    events.answer.settle(result.output or "", "result")
-                record_sub_run(result, services)
-                events.publish(TaskCompleted, cast(AgentResult, result))
+                self._publish_result(result, services)
             return outcome
         error = outcome.failure()
         context = handle.fail(error)
@@ -493,6 +492,14 @@ class ExecutionEngine:
             failed = self._fail(error, context, services)
             record_sub_run(failed, services)
         return Failure(failed)
+
+    def _publish_result(self, result: TaskResult, services: EngineServices) -> None:
+        """Publish the last event of a run with a result."""
+        events = services.events
+        if events.answer is not None:
+            events.answer.settle(result.output or "", "result")
+        record_sub_run(result, services)
+        events.publish(TaskCompleted, cast(AgentResult, result))
 
     def _fail(self, error: RuntimeErrors, context: ExecutionContext, services: EngineServices) -> TaskFailed:
         if services.events.answer is not None:
@@ -531,10 +538,10 @@ def _texts_of(result: TaskResult) -> Iterator[str | None]:
     yield from result.tool_results.values()
 
 
-def _has_to_wait(outcome: Result[TaskResult, RuntimeErrors], services: EngineServices) -> bool:
-    """Return whether the end of a run waits, and so could be cut off."""
+def _has_to_wait(services: EngineServices) -> bool:
+    """Return whether the end of a run with a result waits, and so could be cut off."""
     handle = services.handle
-    if not isinstance(outcome, Success) or handle.session is not None or handle.content is not None:
+    if handle.session is not None or handle.content is not None:
         return True
     return learns_from(handle.context, services)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
@@ -79,7 +79,9 @@ def run_metadata(context: ExecutionContext, services: EngineServices) -> TaskRes
         steps_count=len(steps_taken(context, services)),
         strategy_used=reasoning.strategy if reasoning is not None else context.selected_strategy or "",
         terminated_by=_terminated_by(context.error, metadata.terminated_by if metadata is not None else ""),
-        iterations=_iterations(reasoning, services.handle.kernel_states.values()),
+        iterations=sum([each.iteration for each in services.handle.kernel_states.values()])
+        if metadata is None
+        else metadata.iterations,
         confidence=confidence if verification is None else verification.confidence,
         effectiveness=None
         if metadata is None
@@ -140,12 +142,6 @@ def _requests(services: EngineServices) -> int:
     run_id = handle.context.run_id
     own = (each.metadata.requests for each in handle.sub_runs if each.parent_run_id == run_id)
     return handle.requests + sum(own) + (0 if journal is None else journal.requests)
-
-
-def _iterations(reasoning: results.ReasoningResult | None, states: Iterable[KernelState]) -> int:
-    if reasoning is not None:
-        return reasoning.metadata.iterations
-    return sum(state.iteration for state in states)
 
 
 def _terminated_by(error: errors.RuntimeErrors | None, reasoning: str) -> str:

@@ -53,6 +53,7 @@ if TYPE_CHECKING:
         GuardrailReport,
         GuardrailStage,
     )
+    from reactive_agents.engine.run_journal import RunJournal
 
 
 class RunTools:
@@ -121,7 +122,11 @@ class RunTools:
         self, under_way: _CallUnderWay, scope: ToolScope
     ) -> Result[ToolResult, errors.ToolErrors]:
         call, account = under_way.call, self._services.llm.account
-        executed, recorded = await self._recorded(under_way, scope, account.count_calls(1))
+        passed, journal = account.count_calls(1), self._services.journal
+        if journal is None:
+            executed, recorded = await self._executed(passed, under_way, scope, under_way.approver), False
+        else:
+            executed, recorded = await self._recorded(under_way, scope, passed, journal)
         if recorded:
             self._services.events.replayed_calls.add(call.id)
         if isinstance(executed, Success):
@@ -185,7 +190,7 @@ class RunTools:
         return evolve(hidden, error=told) if fails else evolve(hidden, result=told)
 
     async def _recorded(
-        self, under_way: _CallUnderWay, scope: ToolScope, passed: str
+        self, under_way: _CallUnderWay, scope: ToolScope, passed: str, journal: RunJournal
     ) -> tuple[Result[ToolResult, errors.ToolErrors], bool]:
         """Return the outcome of a call, and whether it was recorded before.
 
@@ -193,9 +198,6 @@ class RunTools:
             passed: the limit of tool calls that a call which was not recorded would pass; empty for none.
         """
         call, approver = under_way.call, under_way.approver
-        journal = self._services.journal
-        if journal is None:
-            return await self._executed(passed, under_way, scope, approver), False
         from reactive_agents.engine.run_journal import RecordedCall
 
         needs_approval, repeatable, resumable = scope.needs_approval, False, False
