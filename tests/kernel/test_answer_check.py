@@ -32,10 +32,10 @@ from reactive_agents.kernel.clauses import (
     names_particulars,
     only_asks,
 )
+from reactive_agents.kernel.contradictions import miscopied
 from reactive_agents.kernel.evidence import (
     Seen,
     ends_with_evidence,
-    miscopied,
     unknown_people,
     unsupported_figures,
 )

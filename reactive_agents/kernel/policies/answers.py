@@ -31,7 +31,7 @@ from reactive_agents.core.messages import AssistantMessage
 from reactive_agents.core.results import DEADLINE, ReasoningStep
 from reactive_agents.core.texts import as_sentence
 from reactive_agents.core.values import lazy_pattern
-from reactive_agents.kernel import answer_check, answer_form, clauses, evidence
+from reactive_agents.kernel import answer_check, answer_form, clauses, contradictions, evidence
 from reactive_agents.kernel.announcements import (
     act_of,
     asks_about_speaker,
@@ -433,7 +433,7 @@ def _doubt_of_kept(
     with, and a tool is for what is asked.
     """
     given, asked = context.input, context.input.to_do
-    if wrong := evidence.miscopied(figures, seen):
+    if wrong := contradictions.miscopied(figures, seen):
         pairs = [f"{said} for {found}" for said, found in wrong.items()]
         return f"The answer has other figures than the results: {listed(pairs)}."
     attempts = state.ledger.counted.attempts or given.calls.attempts or given.results
@@ -459,16 +459,16 @@ def _is_by_number(state: KernelState, task: str) -> bool:
 def _contradiction_in(text: str, seen: evidence.Seen, state: KernelState) -> tuple[str, str] | None:
     """Return what to ask, and the reason at the end, about contradicted results."""
     may_swap = len(state.scratchpad) > 1 and _DIGIT.search(text)
-    if not (may_swap or evidence.compares(seen.task)):
+    if not (may_swap or contradictions.compares(seen.task)):
         return None
     looked_up = _looked_up(state)
-    if may_swap and (exchanged := evidence.swapped(text, seen.task, looked_up)):
+    if may_swap and (exchanged := contradictions.swapped(text, seen.task, looked_up)):
         things = listed(exchanged)
         return (
             f"Check the figures of {things}: they are swapped.",
             f"The answer gives the figures of {things} the wrong way round.",
         )
-    if wrong := evidence.miscompared(text, seen.task, looked_up):
+    if wrong := contradictions.miscompared(text, seen.task, looked_up):
         values = listed([f"{thing} {value}" for thing, value in wrong.items()])
         return f"Compare again: {values}.", f"The answer compares the results wrongly: {values}."
     return None

@@ -25,7 +25,7 @@ from reactive_agents.core.results import ReasoningStep
 from reactive_agents.core.texts import one_line
 from reactive_agents.core.tools import ToolDefinition
 from reactive_agents.core.values import lazy_pattern
-from reactive_agents.kernel import answer_check, clauses, evidence
+from reactive_agents.kernel import answer_check, clauses, contradictions, evidence
 from reactive_agents.kernel.announcements import act_of, denies, is_reading, subjects_in
 from reactive_agents.kernel.call_parsing.tool_names import words
 from reactive_agents.kernel.context import (
@@ -497,7 +497,7 @@ def _told_without_look(text: str, state: KernelState, context: KernelContext) ->
     if denies(text) or not all(only_looks(each) for each in context.toolset.offered if each.name in called):
         return ""
     items = _items_left(state, context)
-    told = [each for each in items if evidence.compares(task) or _is_named(text, each)]
+    told = [each for each in items if contradictions.compares(task) or _is_named(text, each)]
     return describe_left(told) if told else ""
 
 

@@ -1,0 +1,288 @@
+"""Figures of an answer that contradict the results: swapped, miscompared, miscopied.
+
+Only what plainly contradicts is one: each thing has one number in its results, and the task asks for no more
+than to tell or compare them. All functions are pure and total.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
+from itertools import chain, combinations, islice
+
+from reactive_agents.core.figures import (
+    MOST_SUMMED,
+    NUMBER,
+    NUMERALS,
+    plain_numbers,
+    read_number,
+    without_list_marks,
+)
+from reactive_agents.core.languages import alternatives, expression, word_set
+from reactive_agents.core.values import lazy_pattern
+from reactive_agents.kernel import clauses
+from reactive_agents.kernel.announcements import begins_words, denies
+from reactive_agents.kernel.evidence import Seen
+
+_PART_END = lazy_pattern(rf",\s|\s{alternatives('and')}\s", re.IGNORECASE)
+_GREATER, _LESSER, _THAN = (lazy_pattern(expression(each)) for each in ("greater", "lesser", "than"))
+"""In small letters, as the others for comparisons: so they are found in a third of the time."""
+_SIGNED = lazy_pattern(r"(?<![\w.,])(?<!\w-)[-−]?\d+(?:[.,]\d+)*", re.ASCII)
+_LIMIT = lazy_pattern(
+    rf"(?:{expression('greater')}|{expression('lesser')})(?:\s{expression('than')})?\s({_SIGNED.pattern})(?!\w)",
+)
+"""A number that something is compared with: "above 20"."""
+_OF_SEVERAL = lazy_pattern(
+    rf"(?:{expression('ordinal')}|\b(?:[2-9]|{'|'.join(NUMERALS)})) (?:\w+ ){{0,3}}?"
+    rf"(?:{expression('greater')}|{expression('lesser')})",
+)
+"""Words such as "the second highest" and "the two cheapest"."""
+_COMPARING = lazy_pattern(rf"(?:\w+\s)?(?:{expression('greater')}|{expression('lesser')})(?:\s\w+)?")
+"""A comparing word with those beside it: "scored more goals"."""
+_WORD_BESIDE = lazy_pattern(r"([^\W\d]+) (?=\d)|\d ([^\W\d]+)")
+_UNIT = lazy_pattern(r"\s?(?:[%°€$£]\s?\w?|[^\W\d_]+)")
+_BESIDE_END = lazy_pattern(r"[\d,;|{}\n]")
+_AFFIRMING, _DENYING = word_set("affirming"), word_set("denying")
+_MOST_FIGURES = 50
+"""Figures of an answer that are judged, the first ones."""
+
+
+def swapped(text: str, task: str, looked_up: Mapping[str, str]) -> tuple[str, ...]:
+    """Return things of which a text gives each other's figures; empty for none.
+
+    "Oslo has 19 degrees and Rome 4", where it is the other way round. Each is named with one number, which
+    its own results do not have and those of the other have. None of a result that names the other thing.
+
+    Args:
+        looked_up: the results by the thing that they are of.
+    """
+    if not 1 < len(looked_up) <= _MOST_FIGURES or not NUMBER.search(text):
+        return ()
+    told: dict[str, list[float]] = {}
+    said = (each for each in clauses.clauses_of(without_list_marks(text)) if NUMBER.search(each))
+    parts = (part for each in said if not denies(each) for part in _PART_END.split(plain_numbers(each)))
+    for part in islice(filter(NUMBER.search, parts), _MOST_FIGURES):
+        named = [each for each in looked_up if clauses.names(part, each)]
+        rest = clauses.without(part, named[0]) if len(named) == 1 else ""
+        numbers = [*map(read_number, NUMBER.findall(rest))]
+        if len(numbers) == 1:
+            told.setdefault(named[0], []).append(numbers[0])
+    found = {each: {*map(read_number, NUMBER.findall(plain_numbers(looked_up[each])))} for each in told}
+    given = {each: numbers[0] for each, numbers in told.items() if len(numbers) == 1}
+    wrong = {each: number for each, number in given.items() if number not in found[each]}
+    for each, other in combinations(wrong, 2):
+        is_other_way_round = wrong[each] in found[other] and wrong[other] in found[each]
+        if is_other_way_round and _is_of_other_kind(text, task, looked_up, (each, other)):
+            return ()
+        if is_other_way_round and not (
+            clauses.names(looked_up[each], other) or clauses.names(looked_up[other], each)
+        ):
+            return each, other
+    return ()
+
+
+def _is_of_other_kind(text: str, task: str, looked_up: Mapping[str, str], things: Sequence[str]) -> bool:
+    """Return whether figures are of what no result has by that name.
+
+    They may be goals that are conceded, after results of goals scored. Results without words tell nothing
+    of that, and an amount may have any name.
+    """
+    labels = begins_words("\n".join(looked_up.values()))
+    for each in things:
+        text = clauses.without(text, each)
+    beside = " ".join(chain.from_iterable(_WORD_BESIDE.findall(text)))
+    asked = begins_words(task) & begins_words(beside)
+    return bool(labels) and not clauses.mentions_amount(task) and not asked <= labels
+
+
+@lru_cache(maxsize=8)
+def compares(task: str) -> int:
+    """Return 1 if a text is about the greatest, -1 for the least, 0 for neither.
+
+    It is about neither if it compares twice, or is about several, or another than the first: "the second
+    highest".
+    """
+    task = task.lower()
+    greater, lesser = len(_GREATER.findall(task)), len(_LESSER.findall(task))
+    return 0 if greater + lesser != 1 or _OF_SEVERAL.search(task) else greater - lesser
+
+
+def miscompared(text: str, task: str, looked_up: Mapping[str, str]) -> Mapping[str, str]:
+    """Return the values of things that a text compares wrongly, by the things.
+
+    "Riga is warmer", where Riga has 5 degrees and Naples 18; "Bern lies highest" of three of which another
+    does; "Yes" to "Is it above 20?". Each thing has one number in its results, or one beside what the task
+    compares, with the same words around. What is said of more than one thing is about the one before the
+    comparing word. A task with another number, or that names one of a list, asks for more than to compare.
+
+    Args:
+        looked_up: the results by the thing that they are of; of one that lists things, these are compared.
+    """
+    sign = compares(task)
+    if not sign or not looked_up or denies(task):
+        return {}
+    asked = task.lower()
+    values, subject = _values_of(looked_up, asked)
+    said = [each for each in clauses.clauses_of(text.lower()) if not clauses.QUESTION.search(each)]
+    if not values or not said or _has_condition(asked, looked_up, values):
+        return {}
+    if (is_so := _whether(said[0])) is not None:
+        truth = None if clauses.leaves_choice(task) else _truth_of(asked, sign, values)
+        is_wrong = truth is not None and truth is not is_so
+    elif len(values) < 2 or _THAN.search(asked) or _LIMIT.search(asked):
+        is_wrong = False  # more than one may be "less than Bob"
+    else:
+        is_wrong = _chooses_wrongly(said, sign, values, subject)
+    return {thing: f"{value:g}" for thing, (value, _) in values.items()} if is_wrong else {}
+
+
+def _chooses_wrongly(
+    said: Sequence[str], sign: int, values: Mapping[str, tuple[float, str]], subject: frozenset[str]
+) -> bool:
+    """Return whether the first clause that chooses a thing takes the wrong one.
+
+    Args:
+        subject: words of what is compared, if the results have other numbers too.
+    """
+    first = max(values, key=lambda each: sign * values[each][0])
+    if said[0].startswith(first.lower()) and said[0][len(first) :].lstrip()[:1] in ",.!(":
+        return False  # "Naples, although Riga has more sun"
+    named = [each for each in values if any(clauses.names(clause, each) for clause in said)]
+    for clause in said:
+        if not compares(clause):
+            if len(named) > 1:
+                continue  # one of a list
+        elif subject and subject.isdisjoint(_subject_of(clause)):
+            continue  # it compares other numbers
+        chosen, others, direction = _chosen_in(clause, sign, values)
+        if chosen:
+            return any(direction * (values[each][0] - values[chosen][0]) > 0 for each in others)
+    return False
+
+
+def _has_condition(task: str, looked_up: Mapping[str, str], values: Mapping[str, tuple[float, str]]) -> bool:
+    """Return whether more counts than the values: "With 20 % off", "apart from Ibis".
+
+    That is so too if the name of a thing is a part of another one.
+    """
+    if values.keys() != looked_up.keys() and any(clauses.names(task, each) for each in values):
+        return True
+    if any(each != other and each in other for each in values for other in values):
+        return True  # "York" and "New York"
+    rest = _LIMIT.sub(" ", task)
+    for each in looked_up:
+        rest = clauses.without(rest, each)
+    return NUMBER.search(rest) is not None
+
+
+def _subject_of(text: str) -> frozenset[str]:
+    """Return the beginnings of the comparing word of a text, and of those beside it."""
+    found = _COMPARING.search(text)
+    return begins_words(found[0]) if found else frozenset()
+
+
+def _chosen_in(
+    clause: str, sign: int, values: Mapping[str, tuple[float, str]]
+) -> tuple[str, Sequence[str], int]:
+    """Return the thing that a clause names first of others, these, and the sign.
+
+    Args:
+        sign: what the task asks for.
+    """
+    places = {each: at for each in values if (at := clauses.place_of(clause, each)) is not None}
+    own = compares(clause)
+    word = (_GREATER if own > 0 else _LESSER).search(clause) if own else None
+    is_one = len(places) == 1
+    if not places or denies(clause) or (is_one and _THAN.search(clause)) or not (is_one or word):
+        return "", (), 0
+    if is_one or word is None:
+        return next(iter(places)), [*values], own or sign
+    before = {each: at for each, at in places.items() if at < word.start()}
+    chosen = max(before, key=before.__getitem__) if before else min(places, key=places.__getitem__)
+    if _THAN.search(clause, word.end(), places[chosen]):
+        return "", (), 0  # "More than Bob earns Ada"
+    return chosen, [*places], own
+
+
+def _whether(clause: str) -> bool | None:
+    """Return whether a clause begins with a yes, or with a no; ``None`` for neither."""
+    first = clauses.SHORT_ANSWER.match(clause)
+    word = first[0].casefold() if first else ""
+    return True if word in _AFFIRMING else False if word in _DENYING else None
+
+
+def _truth_of(task: str, sign: int, values: Mapping[str, tuple[float, str]]) -> bool | None:
+    """Return whether yes is right, of two things or of one and a number."""
+    if len(clauses.clauses_of(task)) > 1:
+        return None
+    if limit := _LIMIT.search(task):
+        (value, unit), *more = values.values()
+        asked = _unit_after(task, limit.end())
+        known = unit == asked or not (unit and asked)
+        return sign * (value - _signed(limit[1])) > 0 if known and not more else None
+    chosen, others, _ = _chosen_in(task, sign, values)
+    if len(others) != 2 or len(values) != 2 or not _THAN.search(task):
+        return None
+    other = next(each for each in others if each != chosen)
+    return sign * (values[chosen][0] - values[other][0]) > 0
+
+
+def _values_of(
+    looked_up: Mapping[str, str], task: str
+) -> tuple[Mapping[str, tuple[float, str]], frozenset[str]]:
+    """Return the number and unit of each thing; of none if one is not clear.
+
+    The second part has the words by which these were told from other numbers, if there are any.
+    """
+    told, is_list = looked_up, False
+    if len(looked_up) == 1 and not _LIMIT.search(task):
+        lines = [*filter(str.strip, without_list_marks(next(iter(looked_up.values()))).splitlines())]
+        told, is_list = {each: each for each in lines[:_MOST_FIGURES]}, len(lines) > 1
+        if not is_list:
+            return {}, frozenset()
+    found: dict[str, tuple[float, str]] = {}
+    subject, beside = frozenset[str](), set[str]()
+    for thing, result in told.items():
+        numbers = [*_SIGNED.finditer(plain_numbers(result))]
+        if len(numbers) > 1:
+            subject = _subject_of(task)
+            numbers = [each for each in numbers if subject & begins_words(" ".join(_around(each)))]
+        if len(numbers) != 1:
+            return {}, frozenset()
+        number, (before, after) = numbers[0], _around(numbers[0])
+        name = thing[: number.start()].strip(" :,-–|") if is_list else thing
+        found[name] = _signed(number[0]), _unit_after(number.string, number.end())
+        beside.add(after if is_list else clauses.without(f"{before} {after}", thing))
+    return ({}, frozenset()) if len(beside) > 1 or "" in found else (found, subject)
+
+
+def _around(number: re.Match[str]) -> tuple[str, str]:
+    """Return the words before and after a number, up to the next sign or number."""
+    before = _BESIDE_END.split(number.string[: number.start()])[-1]
+    return before, _BESIDE_END.split(number.string[number.end() :])[0]
+
+
+def _signed(number: str) -> float:
+    return -read_number(number[1:]) if number[0] in "-−" else read_number(number)
+
+
+def _unit_after(text: str, end: int) -> str:
+    unit = _UNIT.match(text, end)
+    return unit[0].strip().casefold() if unit else ""
+
+
+def miscopied(figures: Iterable[str], seen: Seen) -> Mapping[str, str]:
+    """Return those of figures without a source that look miscopied.
+
+    Each with the number of a result that has its digits: 1,842.10 where a result has 1,482.10. Those of a
+    calculation are seldom so alike.
+    """
+    found = {_digits_of(each): each for each in NUMBER.findall(plain_numbers(seen.found))}
+    least = 2 if len(found) <= MOST_SUMMED else 3
+    written = [each for each in figures if NUMBER.fullmatch(each) and len(_digits_of(each)) >= least]
+    return {each: found[_digits_of(each)] for each in written if _digits_of(each) in found}
+
+
+def _digits_of(number: str) -> tuple[str, ...]:
+    return tuple(sorted(filter(str.isdecimal, number)))
