@@ -18,7 +18,7 @@ from reactive_agents.core.content import Content
 from reactive_agents.core.conversation import NO_HISTORY, History
 from reactive_agents.core.ids import AgentId, CallId, RunId, SessionId, TaskId
 from reactive_agents.core.json import JsonObject
-from reactive_agents.core.messages import Message
+from reactive_agents.core.messages import Message, UserMessage
 from reactive_agents.core.models import ModelResponse
 from reactive_agents.core.results import ReasoningStatus, ReasoningStrategy
 from reactive_agents.core.settings import NO_NEEDS, RunSettings, ToolNeeds
@@ -308,7 +308,6 @@ class KernelContext(Value):
         approver: decides on calls that need approval; without one they are denied.
         call_limits: maximum calls of each tool; no limit for tools that are not in it.
         prefix: the messages that every request begins with.
-        told: their texts, as far as they tell the model something.
         policies: evaluated in this order before each step; the first verdict wins.
         asked: the policies that apply to this run.
         within_turns: the policies in ``asked`` that are evaluated while the calls of a turn are pending.
@@ -330,7 +329,6 @@ class KernelContext(Value):
     hooks: KernelHooks
     clock: Clock
     prefix: tuple[Message, ...]
-    told: tuple[str, ...]
     policies: tuple[Policy, ...]
     max_iterations: int
     counter: Maybe[TokenCounter] = Nothing
@@ -346,6 +344,11 @@ class KernelContext(Value):
         met = tuple([condition(self) for condition in _conditions(same)])
         for name, policies in _by_moment(same, met, self.input.settings.answer_checks).items():
             object.__setattr__(self, name, policies)
+
+    @property
+    def messages_of_others(self) -> tuple[Message, ...]:
+        """The messages besides those of this run: the prefix, and what the user said since."""
+        return (*self.prefix, *map(UserMessage, self.later_messages()))
 
     @property
     def approves(self) -> bool:

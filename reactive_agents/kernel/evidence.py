@@ -47,6 +47,7 @@ from reactive_agents.kernel.announcements import begins_words, composes, denies,
 from reactive_agents.kernel.call_parsing.argument_schema import CALL_AGAIN
 from reactive_agents.kernel.context import KernelContext
 from reactive_agents.kernel.context_window.tool_results import tool_results
+from reactive_agents.kernel.prompt import told_texts
 from reactive_agents.kernel.state import KernelState
 from reactive_agents.kernel.toolset import FINAL_ANSWER
 
@@ -123,7 +124,7 @@ class Background(Value):
 
 def seen_by(state: KernelState, context: KernelContext) -> Seen:
     """Return the prompt's texts, the results, and the errors of tools that ran."""
-    told, found = [*context.told, *context.later_messages()], [*results_of(state)]
+    told, found = [*told_texts(context)], [*results_of(state)]
     worked, calls = list[str](), dict[str | None, str]()
     for step in state.steps:
         about = step.metadata

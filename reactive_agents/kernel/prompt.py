@@ -81,13 +81,15 @@ def stable_prefix(
     )
 
 
-def told_by(prefix: tuple[Message, ...], kernel_input: KernelInput) -> tuple[str, ...]:
-    """Return the texts of a prefix that tell the model something.
+def told_texts(context: KernelContext) -> tuple[str, ...]:
+    """Return the texts of others that tell the model something, besides tool results.
 
     That is not the number of turns, nor a task that has answers of the model itself.
     """
-    ours = kernel_input.task if kernel_input.user_task else None
-    return tuple([_TURNS.sub("", message.content) for message in prefix if message.content != ours])
+    ours = context.input.task if context.input.user_task else None
+    return tuple(
+        [_TURNS.sub("", each.content) for each in context.messages_of_others if each.content != ours]
+    )
 
 
 def assemble(state: KernelState, context: KernelContext, guidance: tuple[Guidance, ...]) -> ModelRequest:
@@ -153,14 +155,15 @@ def _has_to_answer(state: KernelState, context: KernelContext) -> bool:
 def shown_texts(state: KernelState, context: KernelContext) -> tuple[str, ...]:
     """Return the texts of others that the model was shown in this run.
 
-    They are the task, recalled notes, documents, tool results and errors. Results are complete, even if they
-    were shown in part. The model's own turns in this run are left out; its answers in earlier runs, and what
-    it passed to tools then, are included, since they may quote what it was shown.
+    They are the task, later messages of the user, recalled notes, documents, tool results and errors. Results
+    are complete, even if they were shown in part. The model's own turns in this run are left out; its answers
+    in earlier runs, and what it passed to tools then, are included, since they may quote what it was shown.
     """
-    told = [message.content for message in context.prefix if not isinstance(message, SystemMessage)]
+    said = context.messages_of_others
+    told = [message.content for message in said if not isinstance(message, SystemMessage)]
     passed = [
         joined_texts([*call.arguments.values()]) or call.malformed
-        for message in context.prefix
+        for message in said
         if isinstance(message, AssistantMessage)
         for call in message.tool_calls
     ]

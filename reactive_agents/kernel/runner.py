@@ -45,7 +45,7 @@ from reactive_agents.kernel.open_requirements import call_limits, describe_missi
 from reactive_agents.kernel.policies.answers import held_to_form
 from reactive_agents.kernel.policies.decision import STANDARD_POLICIES, decide, with_backstops
 from reactive_agents.kernel.policies.limits import BUDGET, budget_refusal
-from reactive_agents.kernel.prompt import EARLIER_MESSAGES, REACT_INSTRUCTIONS, stable_prefix, told_by
+from reactive_agents.kernel.prompt import EARLIER_MESSAGES, REACT_INSTRUCTIONS, stable_prefix
 from reactive_agents.kernel.reducers import with_usage
 from reactive_agents.kernel.service_calls import definitions_in
 from reactive_agents.kernel.state import (
@@ -183,7 +183,6 @@ def assemble_context(
         hooks=build_kernel_hooks(services.events.value_or(None), kernel_pass=options.kernel_pass),
         clock=services.clock,
         prefix=prefix,
-        told=told_by(prefix, kernel_input),
         policies=services.policies
         + (STANDARD_POLICIES if options.policies is None else with_backstops(options.policies)),
         max_iterations=options.max_iterations,
