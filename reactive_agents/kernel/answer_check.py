@@ -12,8 +12,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence, Set
-from itertools import chain, islice
-from statistics import fmean
+from itertools import islice
 from typing import Literal, TypeAlias
 
 from reactive_agents.core.figures import (
@@ -24,7 +23,6 @@ from reactive_agents.core.figures import (
     numbers_and_names,
     numerals,
     occurs,
-    read_number,
 )
 from reactive_agents.core.languages import alternatives, expression, word_set
 from reactive_agents.core.tools import FINAL_ANSWER
@@ -576,36 +574,13 @@ def _adds(clause: str, seen: Seen) -> bool:
 
 
 def lacks_total(text: str, seen: Seen) -> bool:
-    """Return whether a text lacks a total of several results, or has another mean.
-
-    Its figures are all those of the results.
-    """
+    """Return whether a text lacks a total of several results: its figures are theirs."""
     if len(seen.results) < 2 or not all(map(NUMBER.search, seen.results)):
         return False
-    is_of_mean = asks_mean(seen.task)
-    if not (is_of_mean or asks_total(seen.task)):
-        return False
-    if is_of_mean and not _has_other_mean(text, seen):
-        return False
+    if asks_mean(seen.task) or not asks_total(seen.task):
+        return False  # for a mean, they may be what it is of
     shown = "\n".join((seen.task, *seen.results))
     return all(occurs(each, shown) for each in (*numbers_and_names(text), *numerals(text)))
-
-
-def _has_other_mean(text: str, seen: Seen) -> bool:
-    """Return whether a text calls one number the mean of results, and it is not.
-
-    Each result has one number. A text with each of them once may tell a mean of each: "15.2 in Rome and 5.7
-    in Oslo".
-    """
-    found = [
-        [each for each in numbers_and_names(result) if NUMBER.fullmatch(each)] for result in seen.results
-    ]
-    if any(len(each) != 1 for each in found):
-        return False  # of which numbers is not known
-    numbers, told = ([*map(read_number, each)] for each in (chain(*found), NUMBER.findall(text)))
-    if sorted(told) == sorted(numbers) or any(abs(each - fmean(numbers)) < 0.5 for each in told):
-        return False
-    return any(asks_mean(each) and len(NUMBER.findall(each)) == 1 for each in clauses_of(text))
 
 
 def _tells(clauses: Sequence[str], tools: Iterable[ToolWords], seen: Seen) -> bool:

@@ -530,6 +530,14 @@ def asks_for_text(task: str) -> bool:
     return bool(composes(task)) or _TELLING.search(task) is not None
 
 
+def asks_to_know(task: str) -> bool:
+    """Return whether a task asks a question, or begins with a verb of looking up."""
+    if REQUEST_MARK.search(task) or asks_for_text(task):
+        return True
+    act = act_of(task)
+    return bool(act) and is_reading(act)
+
+
 def is_unread(text: str) -> bool:
     """Return whether a text has a script without word lists for any language."""
     return not text.isascii() and _UNREAD.search(text) is not None

@@ -10,13 +10,18 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from itertools import chain, combinations, islice
+from math import prod
+from statistics import fmean
 
 from reactive_agents.core.figures import (
     MOST_SUMMED,
     NUMBER,
     NUMERALS,
+    numbers_and_names,
+    numerals,
     plain_numbers,
     read_number,
+    sums_of_some,
     without_list_marks,
 )
 from reactive_agents.core.languages import alternatives, expression, word_set
@@ -43,6 +48,9 @@ _COMPARING = lazy_pattern(rf"(?:\w+\s)?(?:{expression('greater')}|{expression('l
 _WORD_BESIDE = lazy_pattern(r"([^\W\d]+) (?=\d)|\d ([^\W\d]+)")
 _UNIT = lazy_pattern(r"\s?(?:[%°€$£]\s?\w?|[^\W\d_]+)")
 _BESIDE_END = lazy_pattern(r"[\d,;|{}\n]")
+_DEGREE = lazy_pattern(expression("degree"))
+_MONEY = lazy_pattern(expression("money"), re.IGNORECASE)
+_CENT = 0.005
 _AFFIRMING, _DENYING = word_set("affirming"), word_set("denying")
 _MOST_FIGURES = 50
 """Figures of an answer that are judged, the first ones."""
@@ -96,6 +104,43 @@ def _is_of_other_kind(text: str, task: str, looked_up: Mapping[str, str], things
     return bool(labels) and not clauses.mentions_amount(task) and not asked <= labels
 
 
+def mistotalled(text: str, seen: Seen) -> tuple[str, ...]:
+    """Return the numbers of results of which a text has another total or mean.
+
+    Each result has one number, and nothing else that was seen has any, such as how many of each are meant. A
+    sum or difference of some, their product or mean, and a rounded number may be right. A text with all of
+    them may tell a mean of each.
+    """
+    asks = clauses.asks_mean if clauses.asks_mean(seen.task) else clauses.asks_total
+    found = [_numbers_in(result) for result in seen.results]
+    if not asks(seen.task) or not 1 < len(found) <= MOST_SUMMED or any(len(each) != 1 for each in found):
+        return ()
+    beside = f"{seen.task}\n{seen.told}\n{seen.given}"
+    if _numbers_in(beside) or any(numerals(beside)) or _MONEY.search(seen.task) or "%" in seen.found:
+        return ()
+    numbers = [read_number(each) for (each,) in found]
+    right, sums = {fmean(numbers)}, sums_of_some(numbers)
+    if asks is clauses.asks_total:
+        right |= {prod(numbers), *sums, *(abs(sum(numbers) - 2 * each) for each in sums)}
+    said = [each for each in clauses.clauses_of(text) if not (denies(each) or clauses.QUESTION.search(each))]
+    told = [[read_number(each) for each in NUMBER.findall(plain_numbers(clause))] for clause in said]
+    if sorted(chain(*told)) == sorted(numbers):
+        return ()
+    totals = (each[0] for each, clause in zip(told, said, strict=True) if len(each) == 1 and asks(clause))
+    is_wrong = any(not any(_may_be(total, each) for each in right) for total in totals)
+    return tuple(chain(*found)) if is_wrong else ()
+
+
+def _numbers_in(text: str) -> list[str]:
+    """Return the numbers of a text that are no part of an identifier."""
+    return [*filter(NUMBER.fullmatch, numbers_and_names(text))]
+
+
+def _may_be(number: float, right: float) -> bool:
+    """Return whether a number is another one, or that rounded."""
+    return any(abs(number - round(right, places)) < _CENT for places in range(-len(str(int(right))), 3))
+
+
 @lru_cache(maxsize=8)
 def compares(task: str) -> int:
     """Return 1 if a text is about the greatest, -1 for the least, 0 for neither.
@@ -112,9 +157,10 @@ def miscompared(text: str, task: str, looked_up: Mapping[str, str]) -> Mapping[s
     """Return the values of things that a text compares wrongly, by the things.
 
     "Riga is warmer", where Riga has 5 degrees and Naples 18; "Bern lies highest" of three of which another
-    does; "Yes" to "Is it above 20?". Each thing has one number in its results, or one beside what the task
-    compares, with the same words around. What is said of more than one thing is about the one before the
-    comparing word. A task with another number, or that names one of a list, asks for more than to compare.
+    does; "Yes" to "Is it above 20?", but not "No" to "Is it far above 20?". Each thing has one number in its
+    results, or one beside what the task compares, with the same words around. What is said of more than one
+    thing is about the one before the comparing word. A task with another number, or that names one of a list,
+    asks for more than to compare.
 
     Args:
         looked_up: the results by the thing that they are of; of one that lists things, these are compared.
@@ -129,7 +175,7 @@ def miscompared(text: str, task: str, looked_up: Mapping[str, str]) -> Mapping[s
         return {}
     if (is_so := _whether(said[0])) is not None:
         truth = None if clauses.leaves_choice(task) else _truth_of(asked, sign, values)
-        is_wrong = truth is not None and truth is not is_so
+        is_wrong = truth is not None and truth is not is_so and (is_so or not _asks_how_far(asked))
     elif len(values) < 2 or _THAN.search(asked) or _LIMIT.search(asked):
         is_wrong = False  # more than one may be "less than Bob"
     else:
@@ -210,6 +256,11 @@ def _whether(clause: str) -> bool | None:
     first = clauses.SHORT_ANSWER.match(clause)
     word = first[0].casefold() if first else ""
     return True if word in _AFFIRMING else False if word in _DENYING else None
+
+
+def _asks_how_far(task: str) -> bool:
+    """Return whether a task is about the difference: "much warmer", "ten degrees colder"."""
+    return _DEGREE.search(task) is not None or any(numerals(task))
 
 
 def _truth_of(task: str, sign: int, values: Mapping[str, tuple[float, str]]) -> bool | None:

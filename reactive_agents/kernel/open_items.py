@@ -91,6 +91,11 @@ def names_items(task: str) -> bool:
     return any(_named_in(task))
 
 
+def lists_in(task: str) -> tuple[list[str], ...]:
+    """Return the parts of each list of a task, as the words between its commas."""
+    return _named_in(task)[1]
+
+
 @lru_cache(maxsize=8)
 def _named_in(task: str) -> tuple[tuple[str, ...], tuple[list[str], ...], tuple[list[str], ...]]:
     """Return the files of a task, the parts of its lists, and lists of quotations."""

@@ -58,10 +58,11 @@ from reactive_agents.kernel.clauses import (
     names,
     read_tool,
     size_of,
+    spared_in,
     takes_named,
 )
 from reactive_agents.kernel.ledger import has_side_effects
-from reactive_agents.kernel.open_items import open_items
+from reactive_agents.kernel.open_items import lists_in, open_items
 
 _SEVERAL_WORDS = (
     "send notify book refund cancel restart pay delete order write create remind publish update close"
@@ -584,6 +585,59 @@ def parts_left(
     return ()
 
 
+def values_left(
+    task: str, text: str, tools: Iterable[ToolDefinition], calls: Sequence[CompletedCall]
+) -> tuple[str, ...]:
+    """Return the numbers of a list that an order has one call for each of, and no call had.
+
+    "Set A to 18 and B to 21", where the only call had 18. The answer has them as if done. None if the order
+    has a condition, or if a call had a number that the task has not, which may stand for another.
+
+    Args:
+        calls: those that worked.
+    """
+    known = {tool.name: tool for tool in tools}
+    acted = [each for each in calls if each.tool in known and not only_looks(known[each.tool])]
+    arguments = (value for each in acted for values in each.arguments.values() for value in values)
+    given, asked = _numbers_in("\n".join(arguments)).keys(), _numbers_in(task)
+    if not given or not given <= asked.keys() or not _is_firm(task) or QUESTION.search(task) or denies(text):
+        return ()
+    said = (each for each in map(read_clause, clauses_of(text)) if _NOT_YET.isdisjoint(each.words))
+    claims = [each.text for each in said if not (_SOME.search(each.text) or QUESTION.search(each.text))]
+    claimed = _numbers_in("\n".join(claims))
+    had = "\n".join(each.told for each in calls)
+    done, spared = {*_numbers_in(had), *map(float, filter(str.isdecimal, numerals(had)))}, spared_in(task)
+    for parts in lists_in(task):
+        values = _parallel_values(parts)
+        left = {key: each for key, each in values.items() if not _was_given(key, done) and each not in spared}
+        if left and left.keys() <= claimed.keys() and not given.isdisjoint(values):
+            return tuple(left.values())
+    return ()
+
+
+def _parallel_values(parts: Sequence[str]) -> dict[str | float, str]:
+    """Return the numbers of the parts of a list, if each has one, in the same place.
+
+    The same word stands before or after it, or it begins the part: "A to 18 and B to 21", "6 lamps and 2
+    rugs".
+    """
+    found: dict[str | float, str] = {}
+    beside = ("", "")
+    for number, part in enumerate(parts):
+        words = part.split()
+        places = [at for at, word in enumerate(words) if _DIGIT.search(word)]
+        value = _numbers_in(words[places[0]]) if len(places) == 1 and words[1:] else {}
+        if len(value) != 1:
+            return {}
+        at = places[0]
+        around = (words[at - 1] if at else "", words[at + 1] if words[at + 1 :] else "")
+        if number and at and not any(one and one == other for one, other in zip(around, beside, strict=True)):
+            return {}
+        beside = beside if number else around
+        found |= value
+    return found
+
+
 def replaced_left(
     task: str, text: str, tools: Iterable[ToolDefinition], calls: Sequence[CompletedCall], earlier: str = ""
 ) -> tuple[str, ...]:
@@ -784,6 +838,12 @@ def was_done_before(text: str, tool: ToolDefinition, results: Iterable[str]) -> 
     """Return whether a text and a result both say that what a tool does is done."""
     acts = _acts_of(tool).intersection(_past_acts(text))
     return bool(acts) and any(not acts.isdisjoint(_past_acts(each)) for each in results)
+
+
+def begins_done(result: str, tool: ToolDefinition) -> bool:
+    """Return whether a result begins with what a tool does as done: "Closed as invalid"."""
+    first = _TOKEN.search(result)
+    return first is not None and not _acts_of(tool).isdisjoint(_past_acts(first[0]))
 
 
 def is_needless(tool: ToolDefinition, error: str) -> bool:

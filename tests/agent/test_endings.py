@@ -47,6 +47,9 @@ TODO = ("create_task(title): Create a task",)
 TRAINS = ("search_trains(start, end): Search train connections",)
 PRICES = ("get_price(product): Price of a product in euros",)
 SERVERS = ("restart_server(server): Restart a server",)
+ISSUES = ("close_issue(number:integer, reason): Close an issue with a reason",)
+HEATING = ("set_heating(room, degrees:integer): Set the heating of a room",)
+DIARY = ("list_events(day): List the events of a day",)
 
 
 def each_of(tool_name: str, parameter: str, results: Mapping[str, str]) -> tuple[Call, ...]:
@@ -87,7 +90,22 @@ PAID = each_of("salary_of", "employee_id", {"E-3": "5200 EUR per month", "E-4": 
 DESKS = each_of("get_price", "product", {"Aero": "249", "Nova": "219"})
 THREE = each_of("get_price", "product", {"Aero": "249", "Nova": "219", "Lux": "199"})
 YORKS = each_of("current_weather", "city", {"York": "4 C", "New York": "12 C"})
+ONE_CLOSER = each_of("current_weather", "city", {"Riga": "5 C", "Naples": "6 C"})
+FROM_WIEN: tuple[Call, ...] = (
+    ("distance", {"start": "Wien", "end": "Brno"}, "134"),
+    ("distance", {"start": "Wien", "end": "Graz"}, "195"),
+)
+DEN: tuple[Call, ...] = (("set_heating", {"room": "den", "degrees": 19}, "ok"),)
+ATTIC: Call = ("set_heating", {"room": "attic", "degrees": 16}, "ok")
+HEAT = "Heat the den to 19 degrees and the attic to 16."
+ON_MY_DAY = "Do I have anything in my diary today?"
+NOTHING_ON: tuple[Call, ...] = (("list_events", {"day": "today"}, "[]"),)
 POOLS = (("hotel_search", {"city": "Arles"}, "Rhone 88 EUR, pool\nCloitre 79 EUR no pool\nCalendal 104 EUR"),)
+
+
+def closed(result: str) -> tuple[Call, ...]:
+    """Return the call that closes an issue, with its result."""
+    return (("close_issue", {"number": 88, "reason": "invalid"}, result),)
 
 
 def restarted(result: str) -> tuple[Call, ...]:
@@ -172,6 +190,22 @@ DONE: tuple[tuple[Sequence[str], str, Sequence[Call], str], ...] = (
     (HOTELS, "Find me a hotel in Arles that costs more than 85 EUR.", LIST, "Hotel Rhone, at 88 EUR."),
     (HOME, "Is it warmer than 20 degrees in the nursery?", NURSERY, "No, it's only 18.5 degrees."),
     (HOME, "Is the nursery below 19?", NURSERY, "Yes, it's at 18.5."),
+    (WEATHER, "Is Naples much warmer than Riga?", ONE_CLOSER, "No, by one degree: 6 °C against 5 °C."),
+    (WEATHER, "Is Naples at least ten degrees warmer than Riga?", ONE_CLOSER, "No, only one."),
+    (WEATHER, "Ist es in Riga viel kälter als in Naples?", ONE_CLOSER, "Nein, nur um ein Grad."),
+    (PRICES, "Is Aero more than twice as expensive as Nova?", DESKS, "No, 249 euros are not twice 219."),
+    (ROADS, "Which is nearer to Wien, Brno or Graz?", FROM_WIEN, "Brno, at 134 km; Graz is 195 km away."),
+    (PRICES, "What do Aero and Nova cost together?", DESKS, "Together they cost 468 euros."),
+    (ISSUES, "Close issue 88.", closed("Closed as invalid"), "Issue 88 is closed as invalid."),
+    (ISSUES, "Close issue 88.", closed("Closed: cannot reproduce"), "Issue 88 is closed."),
+    (HEATING, HEAT, (*DEN, ATTIC), "The den is heated to 19 and the attic to 16 degrees."),
+    (
+        HEATING,
+        "Heat the den to 19, and keep the attic at 16.",
+        DEN,
+        "The den is at 19, the attic at 16.",
+    ),
+    (DIARY, ON_MY_DAY, NOTHING_ON, "No, your day is free."),
     (MAIL, "Tell Bo that I am late.", (*BO, TOLD_BO), "Bo knows that you are late. Have a lovely afternoon!"),
     (MAIL, "Peux-tu prévenir Luc que je serai en retard ?", LUC, "Luc est prévenu. Bonne route !"),
     (SPORT, "Hoeveel doelpunten heeft Ajax?", (("team_stats", {"team": "Ajax"}, "13"),), "Dertien."),
@@ -195,6 +229,14 @@ NOT_DONE: tuple[tuple[Sequence[str], str, Sequence[Call], str], ...] = (
     (WEATHER, IS_WARMER, RIGA, "Yes, Riga is warmer."),
     (WEATHER, "Where is it colder, Oslo or Turku?", TURKU, "It's colder in Oslo, at -3 °C."),
     (WEATHER, IS_WARMER, NEARLY_EVEN, "No, Naples is."),
+    (WEATHER, "Is Riga much warmer than Naples?", RIGA, "Yes, it is."),
+    (ROADS, "Which is nearer to Wien, Brno or Graz?", FROM_WIEN, "Graz is nearer to Wien than Brno."),
+    (ROADS, "Tell me how far it is from Metz to Brest.", (), "I'll look up the distance."),
+    (ROADS, "Dis-moi la distance entre Metz et Brest.", (), "Je vais vérifier la distance."),
+    (PRICES, "What do Aero and Nova cost together?", DESKS, "Together they cost 478 euros."),
+    (ISSUES, "Close issue 88.", closed("Close failed: locked"), "Issue 88 is closed."),
+    (HEATING, HEAT, DEN, "The den is heated to 19 and the attic to 16 degrees."),
+    (DIARY, ON_MY_DAY, NOTHING_ON, "Yes, you have lunch with Martin Hale today."),
     (SPORT, SCORED, GOALS, "Yes, it has."),
     (CITIES, HIGHEST, HEIGHTS, "Bern lies highest, at 540 m."),
     (HOTELS, "¿Cuál es el hotel más barato de Arles?", LIST, "El más barato es Hotel Rhone, con 88 euros."),

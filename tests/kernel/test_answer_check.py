@@ -23,6 +23,7 @@ from reactive_agents.kernel.answer_check import (
 )
 from reactive_agents.kernel.call_parsing.spelled_calls import lone_answer, spelled_answer, spelled_calls
 from reactive_agents.kernel.clauses import (
+    asks_mean,
     clauses_of,
     is_beside_tools,
     is_english,
@@ -32,7 +33,7 @@ from reactive_agents.kernel.clauses import (
     names_particulars,
     only_asks,
 )
-from reactive_agents.kernel.contradictions import miscopied
+from reactive_agents.kernel.contradictions import miscopied, mistotalled
 from reactive_agents.kernel.evidence import (
     Seen,
     ends_with_evidence,
@@ -588,16 +589,42 @@ def test_a_total_that_is_asked_for_has_to_be_there() -> None:
     seen = Seen("What do L1 and L2 cost altogether?", ("39", "52"))
     assert lacks_total("L1 costs 39 and L2 costs 52.", seen)
     assert not lacks_total("Together 91.", seen)
-    scores = Seen("What is the average of L1, L2 and L3?", ("L1: 71", "L2: 84", "L3: 91"))
-    assert lacks_total("The average is 84.", scores)
-    assert not lacks_total("The average is 82.", scores)
-    for task in ("Compare the average rents of Rome and Oslo.", "Is it dearer than average in both?"):
-        rents = Seen(task, ("1150", "1490"))
-        assert not lacks_total("The average rent is 1150 in Rome, and that in Oslo is 1490.", rents)
     asked = Seen("What do you mean by hot? Is it hot in Rome and Oslo?", ("31", "8"))
     assert not lacks_total("It is hot in Rome, with 31.", asked)
     assert not lacks_total("L1 costs 39.", Seen("What does L1 cost altogether?", ("39",)))
     assert not concludes("L1 costs 39 and L2 costs 52.", {"price": "Return a price."}, seen)
+
+
+@pytest.mark.parametrize(
+    ("task", "results", "right", "wrong"),
+    [
+        ("What is the average of L1, L2 and L3?", ("L1: 71", "L2: 84", "L3: 91"), "82", "84"),
+        ("What is the mean of the two?", ("4 °C", "9 °C"), "6.5", "8"),
+        ("What do the desk and the chair cost in all?", ("249.00", "99.50"), "348.50", "358.50"),
+        ("What do they cost together?", ("249.00", "99.50"), "about 350", "about 360"),
+        ("What is left in total?", ("income 900", "rent 640"), "260", "250"),
+        ("What is the total area?", ("width 12", "length 30"), "360", "380"),
+        ("Was kosten sie zusammen?", ("12,40 EUR", "7,10 EUR"), "19,50", "18,50"),
+    ],
+)
+def test_another_total_than_that_of_the_results_is_wrong(
+    task: str, results: tuple[str, ...], right: str, wrong: str
+) -> None:
+    seen, kind = Seen(task, results), "average" if asks_mean(task) else "total"
+    assert mistotalled(f"The {kind} is {right}.", seen) == ()
+    assert len(mistotalled(f"The {kind} is {wrong}.", seen)) == len(results)
+    for unclear in (evolve(seen, told="Add 5 for the way."), evolve(seen, results=(*results, "2 of 3"))):
+        assert mistotalled(f"The {kind} is {wrong}.", unclear) == ()
+
+
+@pytest.mark.parametrize("task", ["Compare the average rents of Rome and Oslo.", "Is the total above both?"])
+def test_a_total_of_each_is_none_of_all(task: str) -> None:
+    rents = Seen(task, ("1150", "1490"))
+    for told in (
+        "The average rent is 1150 in Rome, and that in Oslo is 1490.",
+        "The total is 1150 for Rome. In Oslo it is 1490 in all.",
+    ):
+        assert mistotalled(told, rents) == ()
 
 
 def test_an_unused_tool_is_called_for_by_its_own_subject_or_verb() -> None:

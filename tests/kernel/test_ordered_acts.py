@@ -14,6 +14,7 @@ from reactive_agents.kernel.ordered_acts import (
     claims_left,
     parts_left,
     replaced_left,
+    values_left,
     verb_left,
 )
 from tests.support.operations import assert_linear
@@ -606,6 +607,52 @@ def test_a_part_of_a_list_that_no_call_had_is_left(task: str, text: str, call: s
 )
 def test_what_is_told_of_the_parts_of_a_list_is_honest(task: str, text: str, calls: list[str]) -> None:
     assert parts_left(task, text, PARTS, made(*calls)) == ()
+
+
+VALUES = (
+    tool("set_value", "Set the value of a setting.", "name", "value"),
+    tool("create_event", "Create an event in the calendar.", "start", "hours"),
+    tool("order_item", "Order an item.", "item", "quantity"),
+    tool("get_value", "Get the value of a setting.", "name"),
+)
+SET = "Set A to 18 and B to 21."
+
+
+@pytest.mark.parametrize(
+    ("task", "text", "call", "left"),
+    [
+        (SET, "A is at 18 and B at 21 now.", "set_value name=A value=18", ("21",)),
+        (SET, "A is 18, B is 21.", "set_value name=B value=21", ("18",)),
+        ("Stelle A auf 5 und B auf 7.", "A steht auf 5 und B auf 7.", "set_value name=A value=5", ("7",)),
+        ("Order 6 lamps and 2 rugs.", "6 lamps and 2 rugs are on the way.", "order_item quantity=6", ("2",)),
+        ("Set A to 3, B to 4 and C to 5.", "A is 3, B 4 and C 5.", "set_value name=A value=3", ("4", "5")),
+    ],
+)
+def test_a_value_that_an_order_names_beside_another_is_left(
+    task: str, text: str, call: str, left: tuple[str, ...]
+) -> None:
+    assert values_left(task, text, VALUES, with_arguments(call)) == left
+    every = [call, *(f"{call.split()[0]} value={each}" for each in left)]
+    assert values_left(task, text, VALUES, with_arguments(*every)) == ()
+
+
+@pytest.mark.parametrize(
+    ("task", "text", "calls"),
+    [
+        (SET, "A is 18. B could not be set to 21.", ["set_value name=A value=18"]),
+        (SET, "A is 18; B was at 21 already.", ["set_value name=A value=18"]),
+        (SET, "A is 18. Shall I set B to 21?", ["set_value name=A value=18"]),
+        (SET, "A is 18, and B is 21.", ["set_value name=A value=18", "get_value name=B -> 21"]),
+        (SET, "A is 18.", ["set_value name=A value=18"]),
+        ("Set A to 18 if B is above 21.", "A is 18, since B is above 21.", ["set_value name=A value=18"]),
+        ("Book me between 9 am and 11 am.", "9 am to 11 am is booked.", ["create_event start=9 hours=2"]),
+        ("Order 3 lamps for the 5 rooms.", "3 lamps for the 5 rooms.", ["order_item item=lamps quantity=3"]),
+        ("Set A to 18 and explain it in 20 words.", "A is 18. In 20 words: no.", ["set_value value=18"]),
+        ("Set A to 18 and B to 21.", "18 and 21 are set.", ["set_value value=39"]),
+    ],
+)
+def test_a_value_that_may_be_meant_otherwise_is_not_left(task: str, text: str, calls: list[str]) -> None:
+    assert values_left(task, text, VALUES, with_arguments(*calls)) == ()
 
 
 NAMED = (

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from itertools import chain
 from typing import Final
 
 from attrs import evolve
@@ -300,7 +301,7 @@ def _delivered_announcement(proposal: Proposal, state: KernelState, context: Ker
     given, task = context.input, context.input.to_do
     if state.ledger.counted.attempts or given.results or proposal.could_not or context.max_iterations < 2:
         return None
-    if not clauses.REQUEST_MARK.search(task) or asks_about_speaker(task) or given.history.messages:
+    if not clauses.asks_to_know(task) or asks_about_speaker(task) or given.history.messages:
         return None
     seen = evidence.seen_by(state, context)
     if not answer_check.announces(proposal.text, seen) or says_whether(proposal.text):
@@ -436,6 +437,8 @@ def _doubt_of_kept(
     if wrong := contradictions.miscopied(figures, seen):
         pairs = [f"{said} for {found}" for said, found in wrong.items()]
         return f"The answer has other figures than the results: {listed(pairs)}."
+    if seen.results and clauses.is_of_now(asked) and all(map(answer_check.is_empty, seen.results)):
+        return f"These have no source: {listed(figures)}. No call has found anything."
     attempts = state.ledger.counted.attempts or given.calls.attempts or given.results
     if attempts or COUNTED.search(seen.everything):
         return ""
@@ -468,6 +471,12 @@ def _contradiction_in(text: str, seen: evidence.Seen, state: KernelState) -> tup
             f"Check the figures of {things}: they are swapped.",
             f"The answer gives the figures of {things} the wrong way round.",
         )
+    if numbers := contradictions.mistotalled(text, seen):
+        named = listed(numbers)
+        return (
+            f"Work it out again, of {named}.",
+            f"The answer has another total or mean than that of {named}.",
+        )
     if wrong := contradictions.miscompared(text, seen.task, looked_up):
         values = listed([f"{thing} {value}" for thing, value in wrong.items()])
         return f"Compare again: {values}.", f"The answer compares the results wrongly: {values}."
@@ -475,12 +484,18 @@ def _contradiction_in(text: str, seen: evidence.Seen, state: KernelState) -> tup
 
 
 def _looked_up(state: KernelState) -> Mapping[str, str]:
-    """Return the results of look-ups of one thing each, by the thing."""
+    """Return the results of look-ups of one thing each, by the thing.
+
+    What all calls of a tool have in common is none: "from Rome to Bari" and "from Rome to Genoa".
+    """
     found: dict[str, list[str]] = {}
-    for made in calls_made(state.steps, tool_results(state.scratchpad)):
-        values = [value for given in made.arguments.values() for value in given]
-        if len(values) == 1:
-            found.setdefault(values[0], []).append(made.told.partition("\n")[2])
+    made = calls_made(state.steps, tool_results(state.scratchpad))
+    given = [frozenset(chain.from_iterable(each.arguments.values())) for each in made]
+    for call, own in zip(made, given, strict=True):
+        alike = (values for each, values in zip(made, given, strict=True) if each.tool == call.tool)
+        things = own if len(own) == 1 else own - own.intersection(*alike)
+        if len(things) == 1:
+            found.setdefault(next(iter(things)), []).append(call.told.partition("\n")[2])
     return {thing: "\n".join(results) for thing, results in found.items()}
 
 
@@ -524,7 +539,7 @@ def without_source(text: str, state: KernelState, context: KernelContext) -> str
     if _found_nothing(text, seen, state, context):
         return "No call has found anything."
     if answer_check.lacks_total(text, seen):
-        return "The total or mean that is asked for is not in it."
+        return "The total that is asked for is not in it."
     return "The figure that is asked for is not in it." if _lacks_figure(text, state, context) else ""
 
 

@@ -223,7 +223,11 @@ def _did_fail(step: ReasoningStep, tool: ToolDefinition | None, task: str) -> bo
     """Return whether a call failed, or an act whose result says that it did."""
     if step.is_failed_call or not says_failure(step, task):
         return step.is_failed_call
-    return tool is not None and clauses.may_act(tool)
+    if tool is None or not clauses.may_act(tool):
+        return False
+    from reactive_agents.kernel.ordered_acts import begins_done  # its tables are large
+
+    return not begins_done(step.content, tool)
 
 
 def says_failure(step: ReasoningStep, task: str) -> bool:
@@ -749,6 +753,7 @@ def call_missing(
         claim_left,
         parts_left,
         replaced_left,
+        values_left,
         verb_left,
     )
 
@@ -766,6 +771,7 @@ def call_missing(
         return ""
     given = _arguments_told(before, acting)
     parts = tuple(each for each in parts_left(task, text, offered, calls) if not clauses.names(given, each))
+    parts = parts or values_left(task, text, offered, calls)
     if not parts and told is not None:
         parts = replaced_left(task, text, offered, calls, told)
     return f"no call for {', '.join(parts)} has worked" if parts else ""
