@@ -17,6 +17,7 @@ from reactive_agents.core.figures import (
     MOST_SUMMED,
     NUMBER,
     NUMERALS,
+    follows_at_once,
     numbers_and_names,
     numerals,
     plain_numbers,
@@ -108,8 +109,8 @@ def mistotalled(text: str, seen: Seen) -> tuple[str, ...]:
     """Return the numbers of results of which a text has another total or mean.
 
     Each result has one number, and nothing else that was seen has any, such as how many of each are meant. A
-    sum or difference of some, their product or mean, and a rounded number may be right. A text with all of
-    them may tell a mean of each.
+    sum or difference of some, their product or mean, and one in another unit or rounded may be right. A text
+    with all of them may tell a mean of each.
     """
     asks = clauses.asks_mean if clauses.asks_mean(seen.task) else clauses.asks_total
     found = [_numbers_in(result) for result in seen.results]
@@ -127,8 +128,12 @@ def mistotalled(text: str, seen: Seen) -> tuple[str, ...]:
     if sorted(chain(*told)) == sorted(numbers):
         return ()
     totals = (each[0] for each, clause in zip(told, said, strict=True) if len(each) == 1 and asks(clause))
-    is_wrong = any(not any(_may_be(total, each) for each in right) for total in totals)
-    return tuple(chain(*found)) if is_wrong else ()
+    of_all = sum(numbers), fmean(numbers)
+    for total in totals:
+        in_other_unit = any(follows_at_once(total, (each,)) for each in of_all)
+        if not in_other_unit and not any(_may_be(total, each) for each in right):
+            return tuple(chain(*found))
+    return ()
 
 
 def _numbers_in(text: str) -> list[str]:

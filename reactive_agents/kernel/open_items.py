@@ -30,7 +30,7 @@ _GAP = re.compile(r"\s{2,}")
 _PART = re.compile(r"[^\n.?!:()]+(?:\n\s*(?:[-*•]|\d{1,2}[.)])\s+[^\n.?!:()]+)*")
 _UNSPACED = re.compile(r"[\u3040-\u30ff\u4e00-\u9fff]")
 _QUESTION = re.compile(
-    r"(?:which|who|whose)\b.*\b(?:more|less|most|least|\w{2,}er|\w{2,}est|better|worse|best|worst)\b",
+    r"who\b|(?:which|whose)\b.*\b(?:more|less|most|least|\w{2,}er|\w{2,}est|better|worse|best|worst)\b",
     re.IGNORECASE,
 )
 _FILE = re.compile(r"(?<![\w@/.:-])[\w-]+(?:/[\w-]+)*\.[a-z]{2,4}(?![\w/]|\.\w)")

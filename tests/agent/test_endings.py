@@ -49,6 +49,7 @@ PRICES = ("get_price(product): Price of a product in euros",)
 SERVERS = ("restart_server(server): Restart a server",)
 ISSUES = ("close_issue(number:integer, reason): Close an issue with a reason",)
 HEATING = ("set_heating(room, degrees:integer): Set the heating of a room",)
+POLL = ("get_votes(option): How many votes an option has",)
 DIARY = ("list_events(day): List the events of a day",)
 
 
@@ -98,6 +99,7 @@ FROM_WIEN: tuple[Call, ...] = (
 DEN: tuple[Call, ...] = (("set_heating", {"room": "den", "degrees": 19}, "ok"),)
 ATTIC: Call = ("set_heating", {"room": "attic", "degrees": 16}, "ok")
 HEAT = "Heat the den to 19 degrees and the attic to 16."
+VOTES = each_of("get_votes", "option", {"yes": "60", "no": "40"})
 ON_MY_DAY = "Do I have anything in my diary today?"
 NOTHING_ON: tuple[Call, ...] = (("list_events", {"day": "today"}, "[]"),)
 POOLS = (("hotel_search", {"city": "Arles"}, "Rhone 88 EUR, pool\nCloitre 79 EUR no pool\nCalendal 104 EUR"),)
@@ -206,6 +208,7 @@ DONE: tuple[tuple[Sequence[str], str, Sequence[Call], str], ...] = (
         "The den is at 19, the attic at 16.",
     ),
     (DIARY, ON_MY_DAY, NOTHING_ON, "No, your day is free."),
+    (POLL, "Who won, yes or no?", VOTES, "Yes won with 60 votes against 40."),
     (MAIL, "Tell Bo that I am late.", (*BO, TOLD_BO), "Bo knows that you are late. Have a lovely afternoon!"),
     (MAIL, "Peux-tu prévenir Luc que je serai en retard ?", LUC, "Luc est prévenu. Bonne route !"),
     (SPORT, "Hoeveel doelpunten heeft Ajax?", (("team_stats", {"team": "Ajax"}, "13"),), "Dertien."),

@@ -603,6 +603,7 @@ def test_a_total_that_is_asked_for_has_to_be_there() -> None:
         ("What do the desk and the chair cost in all?", ("249.00", "99.50"), "348.50", "358.50"),
         ("What do they cost together?", ("249.00", "99.50"), "about 350", "about 360"),
         ("What is left in total?", ("income 900", "rent 640"), "260", "250"),
+        ("How much is that in all, in dozens?", ("120", "84"), "17", "18"),
         ("What is the total area?", ("width 12", "length 30"), "360", "380"),
         ("Was kosten sie zusammen?", ("12,40 EUR", "7,10 EUR"), "19,50", "18,50"),
     ],
