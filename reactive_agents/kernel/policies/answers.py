@@ -386,15 +386,27 @@ def _objection_to(
         )
     elif state.ledger.told.get(UNSUPPORTED) or proposal.could_not:
         return ""
-    elif _found_nothing(proposal.text, seen, state, context):
-        objection = "No call has found anything. Look elsewhere, or say that nothing was found."
-    elif answer_check.lacks_total(proposal.text, seen):
-        objection = "The task asks for a total, and your answer has none. Work it out."
-    elif _may_have_figures(seen.results) and _lacks_figure(proposal.text, state, context):
-        objection = "The task asks for a figure, and your answer has none. Find it out."
     else:
-        return ""
-    return "" if _needs_no_source(proposal.text, figures, state, context) else objection
+        objection, _ = _gap_in(proposal.text, seen, state, context)
+    is_meant = objection and not _needs_no_source(proposal.text, figures, state, context)
+    return objection if is_meant else ""
+
+
+def _gap_in(text: str, seen: evidence.Seen, state: KernelState, context: KernelContext) -> tuple[str, str]:
+    """Return what to ask about what an answer lacks, and what to say of it at the end."""
+    if _found_nothing(text, seen, state, context):
+        found = "No call has found anything."
+        return f"{found} Look elsewhere, or say that nothing was found.", found
+    missing = "total" if answer_check.lacks_total(text, seen) else ""
+    may_be_found = not seen.results or any(map(_DIGIT.search, seen.results))
+    if not missing and may_be_found and _lacks_figure(text, state, context):
+        missing = "figure"
+    if not missing:
+        return "", ""
+    return (
+        f"The task asks for a {missing}, and your answer has none. Find it out.",
+        f"The {missing} that is asked for is not in it.",
+    )
 
 
 def _needs_no_source(text: str, figures: Sequence[str], state: KernelState, context: KernelContext) -> bool:
@@ -536,22 +548,13 @@ def without_source(text: str, state: KernelState, context: KernelContext) -> str
     figures = _unknown_figures(text, seen, context)
     if figures:
         return f"These figures have no source: {listed(figures)}."
-    if _found_nothing(text, seen, state, context):
-        return "No call has found anything."
-    if answer_check.lacks_total(text, seen):
-        return "The total that is asked for is not in it."
-    return "The figure that is asked for is not in it." if _lacks_figure(text, state, context) else ""
+    return _gap_in(text, seen, state, context)[1]
 
 
 def _unknown_figures(text: str, seen: evidence.Seen, context: KernelContext) -> tuple[str, ...]:
     """Return the figures that nothing seen supports, without the model's ratings."""
     form = context.input.answer_form
     return evidence.unsupported_figures(text if form is None else form.without_ratings(text), seen)
-
-
-def _may_have_figures(results: Sequence[str]) -> bool:
-    """Return whether there are no results yet, or one has a digit."""
-    return not results or any(map(_DIGIT.search, results))
 
 
 def _lacks_figure(text: str, state: KernelState, context: KernelContext) -> bool:
