@@ -44,7 +44,8 @@ _LABELLED = lazy_pattern(r"(?m)^([ \t]*(?:[-*•]|\d{1,2}[.)]) )(\S+(?: \S+){0,3
 _MARK_ALONE = lazy_pattern(r"\(?\d{1,2}[.)]\Z")
 LETTER = lazy_pattern(r"[^\W_]")
 WORD = lazy_pattern(r"[^\W_]{4,}")
-_UNSPACED = lazy_pattern(r"[\u3040-\u30ff\u3400-\u9fff]+")
+UNSPACED = lazy_pattern(r"[\u3040-\u30ff\u3400-\u9fff]+")
+"""Words of scripts without spaces."""
 _LETTERS = lazy_pattern(r"[^\W_]+")
 _STUCK, _MOST_REPEATED, _MOST_STUCK = 80, 2, 4_000
 """Words at the end of a text, how many of them may differ, and the characters that are looked at."""
@@ -94,7 +95,7 @@ _FILE = lazy_pattern(
     r"(?<![\w@/.:-])[\w-]+(?:/[\w.-]+)*\."
     r"(?:md|rst|txt|log|py|toml|json|ya?ml|csv|tsv|html|pdf|docx?|xlsx?|cfg|ini|xml)\b"
 )
-ADDRESS = lazy_pattern(r"(?<![\w.+-])[\w.+-]+@[\w-]+\.[a-zA-Z.-]*[a-zA-Z]", re.ASCII)
+ADDRESS = lazy_pattern(r"(?<![\w.+-])[\w.+-]{1,64}@[\w-]+\.[a-zA-Z.-]{0,60}[a-zA-Z]", re.ASCII)
 _PAGE = lazy_pattern(r"https?://[^\s\"'<>()]*\w")
 _DATA = lazy_pattern(r"[:：]\s+(?![\w.+-]+@).*")
 """What follows a colon, other than an address."""
@@ -184,11 +185,11 @@ def words_of(text: str) -> set[str]:
     In scripts without spaces, each pair of adjacent characters is a word.
     """
     words = {word for word in WORD.findall(text.lower()) if not word.isdecimal()}
-    runs = [] if text.isascii() else _UNSPACED.findall(text)
+    runs = [] if text.isascii() else UNSPACED.findall(text)
     if not runs:
         return words
     pairs = {run[at : at + 2] for run in runs for at in range(len(run) - 1)}
-    return pairs | {word for word in words if not _UNSPACED.search(word)}
+    return pairs | {word for word in words if not UNSPACED.search(word)}
 
 
 def telling_words(text: str) -> set[str]:
@@ -199,7 +200,7 @@ def telling_words(text: str) -> set[str]:
 def size_of(text: str) -> int:
     """Return the number of words; without spaces, two characters count as one."""
     words = len(text.split())
-    return words if text.isascii() else words + sum(len(run) // 2 for run in _UNSPACED.findall(text))
+    return words if text.isascii() else words + sum(len(run) // 2 for run in UNSPACED.findall(text))
 
 
 @frozen(eq=False, repr=False)
@@ -497,7 +498,7 @@ def _nouns_in(name: str) -> frozenset[str]:
 def is_english(task: str) -> bool:
     """Return whether a task has a common English word, or hardly any words."""
     words = re.findall(r"[\w']+", task.lower())
-    if len(words) <= FEW_WORDS and (len(task) < _SHORTEST_ORDER or not _UNSPACED.search(task)):
+    if len(words) <= FEW_WORDS and (len(task) < _SHORTEST_ORDER or not UNSPACED.search(task)):
         return True
     return not _ENGLISH.isdisjoint(words) or _I.search(task) is not None
 

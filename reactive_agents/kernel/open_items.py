@@ -16,6 +16,7 @@ from itertools import pairwise
 
 from reactive_agents.core.languages import alternatives, expression, word_set
 from reactive_agents.kernel.announcements import denies
+from reactive_agents.kernel.clauses import ADDRESS, UNSPACED
 
 _WORDS = f"(?:{alternatives('and')}|{alternatives('or')})"
 _COMMA = r"[,;、，]"
@@ -28,13 +29,11 @@ _OR = re.compile(expression("or"), re.IGNORECASE)
 _OTHERWISE = re.compile(expression("otherwise"), re.IGNORECASE)
 _GAP = re.compile(r"\s{2,}")
 _PART = re.compile(r"[^\n.?!:()]+(?:\n\s*(?:[-*•]|\d{1,2}[.)])\s+[^\n.?!:()]+)*")
-_UNSPACED = re.compile(r"[\u3040-\u30ff\u4e00-\u9fff]")
 _QUESTION = re.compile(
     r"who\b|(?:which|whose)\b.*\b(?:more|less|most|least|\w{2,}er|\w{2,}est|better|worse|best|worst)\b",
     re.IGNORECASE,
 )
 _FILE = re.compile(r"(?<![\w@/.:-])[\w-]+(?:/[\w-]+)*\.[a-z]{2,4}(?![\w/]|\.\w)")
-_ADDRESS = re.compile(r"(?<![\w.+-])[\w.+-]{1,64}@[\w-]+\.[a-zA-Z.-]{0,60}[a-zA-Z]", re.ASCII)
 _DETERMINER = re.compile(rf"{alternatives('article')}\s+(?=\S)")
 """An article before an item, which is no part of what is looked up."""
 _ARTICLE = re.compile(alternatives("article"))
@@ -116,7 +115,7 @@ def _addresses_beside(task: str, asked: Set[str]) -> list[str]:
     """
     places: dict[str, list[str]] = {}
     end, word = 0, ""
-    for found in _ADDRESS.finditer(task):
+    for found in ADDRESS.finditer(task):
         words = _WORD.findall(task, max(end, found.start() - _LONGEST_ITEM), found.start())
         if words and words[-1].casefold() not in _LIST_WORDS:
             word = "" if _is_name(words[-1]) else words[-1].casefold()
@@ -281,6 +280,6 @@ def _alike(words: list[str], others: list[str]) -> bool:
         _is_name(one) == _is_name(other)
         and any(map(str.isdigit, one)) == any(map(str.isdigit, other))
         and {*re.sub(r"\w", "", one)} == {*re.sub(r"\w", "", other)}
-        and (_UNSPACED.search(other) is None or len(other) <= 2 * len(one) + 2)
+        and (UNSPACED.search(other) is None or len(other) <= 2 * len(one) + 2)
         for one, other in zip(words, others, strict=True)
     )

@@ -41,11 +41,13 @@ from reactive_agents.kernel.announcements import (
     subjects_in,
 )
 from reactive_agents.kernel.clauses import (
+    ADDRESS,
     CONDITION,
     FOR_RESULT,
     MANY_WORDS,
     QUESTION,
     TELLS_SOMEBODY,
+    UNSPACED,
     UNTELLING,
     asks_back,
     asks_for_text,
@@ -71,8 +73,7 @@ _ACTS = {word: act for act in _SEVERAL_WORDS.split() for word in word_set(f"act_
     word: word for word in word_set("acts_of_one_word")
 }
 """The act that each beginning of a word is of, without accents."""
-_WITHOUT_SPACES = re.compile(r"[\u3040-\u30ff\u4e00-\u9fff]")
-_UNSPACED_ACTS = tuple((word, act) for word, act in _ACTS.items() if _WITHOUT_SPACES.search(word))
+_UNSPACED_ACTS = tuple((word, act) for word, act in _ACTS.items() if UNSPACED.search(word))
 """Those of languages without spaces between words."""
 _LONGEST_BEGINNING, _LONGEST_ORDER = max(map(len, _ACTS)), 2_000
 _PLAIN_ACTS = frozenset({"send", "book", "refund", "cancel", "restart", "pay"})
@@ -137,7 +138,8 @@ _GENERAL = word_set("general_in_tool_name")
 _ANYTHING = re.compile(rf"\W*{alternatives('for_anything')}", re.IGNORECASE)
 """Verbs of tools that may do anything."""
 _TOKEN = re.compile(r"[^\W_]+")
-_ADDRESS = re.compile(r"[\w.+-]{1,64}@[\w-]+\.[a-zA-Z.-]{0,60}[a-zA-Z](?![\w'’-]|\.\w)")
+_OBJECT_ADDRESS = re.compile(rf"{ADDRESS.pattern}(?![\w'’-]|\.\w)")
+"""An address that something is done for: not "ana@x.org's boss"."""
 _DIGIT = re.compile(r"\d")
 _ENTRY_END = re.compile(r"[\n}]")
 _DIGIT_OR_ADDRESS = re.compile(r"[\d@]")
@@ -150,7 +152,7 @@ _OF_ANY = re.compile(
 )
 """Names of parameters for any number of a task."""
 _VALUE = re.compile(
-    rf"<?{_ADDRESS.pattern}>?|\+?{_GROUPED.pattern}|#?[A-Za-z]{{0,4}}[ -]?\d+(?:[.,]\d{{1,2}})?"
+    rf"<?{_OBJECT_ADDRESS.pattern}>?|\+?{_GROUPED.pattern}|#?[A-Za-z]{{0,4}}[ -]?\d+(?:[.,]\d{{1,2}})?"
 )
 """An argument that is an address or has one number, and is no date or time, nor worked out."""
 _NUMBER = re.compile(r"(?:\b[A-Za-z]{1,4}-)?(\d+(?:[.,]\d+)*)")
@@ -486,7 +488,7 @@ def _split(text: str) -> list[str]:
     """Return the words of a text; without blanks, each two characters."""
     pairs: list[str] = []
     for word in _TOKEN.findall(text):
-        is_joined = _WITHOUT_SPACES.search(word) is not None
+        is_joined = UNSPACED.search(word) is not None
         pairs += [word[at : at + 2] for at in range(len(word) - 1)] if is_joined else [word]
     return pairs
 
@@ -717,7 +719,7 @@ def _is_of_task(parameter: str, value: str, words: Set[str]) -> bool:
 
 
 def _addresses_in(text: str) -> dict[str | float, str]:
-    return {each.casefold(): each for each in _ADDRESS.findall(text)}
+    return {each.casefold(): each for each in _OBJECT_ADDRESS.findall(text)}
 
 
 def _numbers_in(text: str, *, is_joined: bool = True) -> dict[str | float, str]:
