@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from functools import partial
 from itertools import chain
 from typing import Final
 
@@ -248,42 +249,22 @@ def text_answer(state: KernelState, context: KernelContext) -> Verdict | None:
     if not text.strip() or _fits_form(text, context):
         return None
     seen, tools = evidence.seen_by(state, context), described_tools(state, context)
-    failed = last_failure(state, context)
-    is_told = failed and (failed.is_declined_or_in_doubt or answer_check.tells_failure(text, failed.content))
-    if is_told and not answer_check.announces(text, seen):
+    if _needs_no_call(text, seen, state, context):
         return None
-    if not state.ledger.counted.attempts and (
-        answer_check.is_composed(text, context.input.to_do, tools) or only_thanks(context.input.to_do)
-    ):
-        return None
-    if context.max_iterations == 1 and (_asks_back(text, context) or not answer_check.announces(text, seen)):
-        return None  # what it means cannot be asked
-    judgement = answer_check.judge_text(text, tools, seen)
-    lacks_figure = _lacks_figure(text, state, context)
-    if lacks_figure and not evidence.ends_with_evidence(text, seen):
-        judgement = "announcement"
-    elif lacks_figure and judgement == "answer":
-        judgement = "unclear"
-    if state.ledger.told.get(REQUIRED_TOOLS) and _asks_back(text, context):
-        return None  # it was told to make the call, and needs to know something
-    if judgement == "answer":
-        if not _leaves_open(text, seen, state, context):
-            return None
-        judgement = "unclear"
-    if judgement == "announcement" and _asks_back(text, context):
-        judgement = "unclear"
-    is_left = has_work_left(state, context)
-    if not (is_left or lacks_figure) and (
-        answer_check.ends_with_result(text, seen) or answer_check.concludes(text, tools, seen)
-    ):
+    lacks_figure, is_left = _lacks_figure(text, state, context), has_work_left(state, context)
+    judgement = _judgement_of(text, seen, state, context, lacks_figure=lacks_figure)
+    is_over = judgement == "answer" or (
+        not (is_left or lacks_figure)
+        and (answer_check.ends_with_result(text, seen) or answer_check.concludes(text, tools, seen))
+    )
+    if is_over:
         return None
     texts = min(_texts_in_a_row(state), 1 + state.ledger.told.get(TEXT_ANSWER, 0))
     if judgement == "announcement":
         is_asked = clauses.REQUEST_MARK.search(seen.task) and not asks_about_speaker(seen.task)
         is_asked = is_asked and not says_whether(text)  # "Yes, I'll keep it to myself"
         is_open = bool(seen.results or is_asked) and answer_check.announces(text, seen)
-        goes_on = is_left or lacks_figure or is_open
-        if state.ledger.idle_turns and not goes_on:
+        if state.ledger.idle_turns and not (is_left or lacks_figure or is_open):
             return None  # the same text again
         if texts < MOST_TEXTS:
             return Redirect(TEXT_ANSWER, _NO_CALL)
@@ -294,6 +275,38 @@ def text_answer(state: KernelState, context: KernelContext) -> Verdict | None:
     has_results = turns_left(state, context) and is_left and bool(evidence.results_of(state))
     tells_nothing = has_results and not evidence.ends_with_evidence(text, seen)
     return Redirect(TEXT_ANSWER, _NO_CALL) if texts <= 1 + tells_nothing else None
+
+
+def _needs_no_call(text: str, seen: evidence.Seen, state: KernelState, context: KernelContext) -> bool:
+    """Return whether a text stands without its words being judged.
+
+    It tells of a failed call, is the text that was to be written, only answers thanks, asks the user back for
+    a required call, or cannot be asked about.
+    """
+    task, failed = context.input.to_do, last_failure(state, context)
+    announces = partial(answer_check.announces, text, seen)
+    is_told = failed and (failed.is_declined_or_in_doubt or answer_check.tells_failure(text, failed.content))
+    if is_told and not announces():
+        return True
+    is_composed = answer_check.is_composed(text, task, described_tools(state, context))
+    if not state.ledger.counted.attempts and (is_composed or only_thanks(task)):
+        return True
+    asks_back, is_only = _asks_back(text, context), context.max_iterations == 1
+    if asks_back and state.ledger.told.get(REQUIRED_TOOLS):
+        return True
+    return is_only and (asks_back or not announces())
+
+
+def _judgement_of(
+    text: str, seen: evidence.Seen, state: KernelState, context: KernelContext, *, lacks_figure: bool
+) -> answer_check.Judgement:
+    """Return whether a text is an answer, by its words and what is left to do."""
+    judgement = answer_check.judge_text(text, described_tools(state, context), seen)
+    if lacks_figure and not evidence.ends_with_evidence(text, seen):
+        judgement = "announcement"
+    elif judgement == "answer" and (lacks_figure or _leaves_open(text, seen, state, context)):
+        judgement = "unclear"
+    return "unclear" if judgement == "announcement" and _asks_back(text, context) else judgement
 
 
 def _delivered_announcement(proposal: Proposal, state: KernelState, context: KernelContext) -> Verdict | None:
