@@ -291,7 +291,7 @@ def _told_of(text: str, result: str) -> str:
     return "\n".join(told)
 
 
-def claim_left(
+def echoed_order_left(
     task: str,
     text: str,
     tools: Sequence[ToolDefinition],
@@ -304,11 +304,7 @@ def claim_left(
 
     Whatever its verb is: where no tool that acts was called, "Anna now knows that it moved" rests on nothing.
     Such an answer has the words of the order and at most as many others, none of which is a figure or a name,
-    or stands in a result. A tool is for the order if it does its act or they have a subject in common; every
-    one may be if something was looked up, or if the order is in a language other than English and the answer
-    says that something was done. A tool that there is not is for the order it was called for, unless the
-    answer is the work: "Sort the words pear and fig" asks for no more than the words in another order, and
-    "Say hello to Ada" for a greeting.
+    or stands in a result.
 
     Args:
         calls: those that worked.
@@ -319,46 +315,62 @@ def claim_left(
         return ()
     if len(task) > _LONGEST_ORDER or size_of(text) >= MANY_WORDS or denies(task):
         return ()
-    ordered = _orders_in(task)
-    if is_work := _rearranges(text, task) or (not ordered and _greets(text) and _TO_GREET.search(task)):
-        acting = [each for each in acting if each.name not in tried]
-    plain = _TEXT_AFTER.sub(" ", QUOTATION.sub(" ", task))
+    plain, ordered = _TEXT_AFTER.sub(" ", QUOTATION.sub(" ", task)), _orders_in(task)
     orders = [each for each in clauses_of(plain) if _may_order(each, is_looked_up=bool(calls))]
     said = [each for each in map(read_clause, clauses_of(text)) if not is_courtesy(each)]
     said = [each for each in said if _NOT_YET.isdisjoint(each.words) or not speaks_to_reader(each.text)]
     if not orders or _evades(text, task, said) or _ALREADY.search(text) or _CODE.search(text):
         return ()
-    reaches = any(map(_REACHES.search, orders))
-    claims = reaches and any(_claims(each, act) for each in said for act in _REACHING)
-    about = subjects_in(" ".join(orders))
     if not (ordered or tried) and _words_in([plain]) - _NO_VERB <= _words_in([text]):
         return ()  # a statement that is repeated: "Thanks, the door is closed"
     shown = "\n".join((*results, *(each.told for each in calls), *map(_described, tools)))
     # once something was called for the order, a form of its verb tells that it is done
     verbs = {act_of(each) for each in orders} if calls or tried else frozenset[str]()
-    if not (
-        claims
-        or (
-            _only_repeats(text, plain, calls, results, is_known=bool(ordered), verbs=verbs)
-            and (not calls or _adds(text, shown))
-        )
+    reaches = any(map(_REACHES.search, orders))
+    if not (reaches and any(_claims(each, act) for each in said for act in _REACHING)) and (
+        (calls and not _adds(text, shown))
+        or not _only_repeats(text, plain, calls, results, is_known=bool(ordered), verbs=verbs)
     ):
         return ()
+    return _tools_for(task, text, acting, tried, orders, is_looked_up=bool(calls))
+
+
+def _tools_for(
+    task: str,
+    text: str,
+    acting: Sequence[ToolDefinition],
+    tried: Collection[str],
+    orders: Sequence[str],
+    *,
+    is_looked_up: bool,
+) -> tuple[str, ...]:
+    """Return the tools that an order may be for.
+
+    They do its act, or have a subject in common with it; every one may be if something was looked up, or if
+    the order is in a language other than English and the answer says that something was done. A tool that
+    there is not is for the order it was called for, unless the answer is the work: "Sort the words pear and
+    fig" asks for no more than the words in another order, and "Say hello to Ada" for a greeting.
+    """
+    ordered, plain = _orders_in(task), _TEXT_AFTER.sub(" ", QUOTATION.sub(" ", task))
+    if is_work := _rearranges(text, task) or (not ordered and _greets(text) and _TO_GREET.search(task)):
+        acting = [each for each in acting if each.name not in tried]
     if known := [(act, each) for act in ordered for each in acting if act in _acts_of(each)]:
         near = [each for act, each in known if _may_be_for(each, act, ordered[act], task)]
         near = near or [each for _, each in known]
     else:
+        about = subjects_in(" ".join(orders))
+        reaches = any(map(_REACHES.search, orders))
         near = [each for each in acting if reaches and not _REACHING.isdisjoint(_acts_of(each))]
         near = near or [each for each in acting if read_tool(each.name, each.description).subjects & about]
         near = near or [each for each in acting if takes_named(each, plain)]
         is_foreign = may_be_order(task, {each.name: each.description for each in acting})
-        if not (near or is_work) and (calls or (is_foreign and _HAVE_DONE.search(text))):
-            near = acting
+        if not (near or is_work) and (is_looked_up or (is_foreign and _HAVE_DONE.search(text))):
+            near = [*acting]
         near = near or [each for each in acting if each.name in tried]
     return tuple(dict.fromkeys(each.name for each in near))
 
 
-def verb_left(
+def tool_verb_left(
     task: str, text: str, tools: Sequence[ToolDefinition], called: Set[str], results: Iterable[str]
 ) -> tuple[str, ...]:
     """Return the tools whose verb and noun an order begins with, if none acted.
@@ -512,7 +524,7 @@ def _says_only_done(text: str, task: str, said: Iterable[Clause]) -> bool:
     )
 
 
-def claims_left(
+def claimed_act_left(
     text: str, tools: Iterable[ToolDefinition], called: Set[str], results: Iterable[str]
 ) -> tuple[str, ...]:
     """Return the tools for acts that an answer says are done, ordered or not.

@@ -103,7 +103,7 @@ async def run_to_end(
                 following = await _take_step(step, state, turn)
             kernel_steps += 1
         else:
-            following = _steered(state, verdict, context, account)
+            following = _after_verdict(state, verdict, context, account)
         if not isinstance(following, Success):
             return following
         state = following.unwrap()
@@ -129,7 +129,7 @@ def _begin(context: KernelContext, options: KernelRunOptions, services: KernelSe
     )
 
 
-def _steered(
+def _after_verdict(
     state: KernelState,
     verdict: Redirect | Stop | errors.PolicyFailed | errors.OutputValidatorFailed,
     context: KernelContext,

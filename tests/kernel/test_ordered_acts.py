@@ -10,12 +10,12 @@ from reactive_agents.kernel.clauses import takes_named
 from reactive_agents.kernel.ordered_acts import (
     CompletedCall,
     act_left,
-    claim_left,
-    claims_left,
+    claimed_act_left,
+    echoed_order_left,
     parts_left,
     replaced_left,
+    tool_verb_left,
     values_left,
-    verb_left,
 )
 from tests.support.operations import assert_linear
 
@@ -920,7 +920,7 @@ def _left(task: str, text: str, call: str) -> tuple[str, ...]:
     name, result = call.partition(" ")[0], call.partition(" -> ")[2]
     called, results = ({name} if name else set[str]()), ([result] if result else [])
     worked = with_arguments(call) if call else []
-    return act_left(task, text, OFFICE, called, results) or claim_left(
+    return act_left(task, text, OFFICE, called, results) or echoed_order_left(
         task, text, OFFICE, called, worked, results
     )
 
@@ -928,8 +928,10 @@ def _left(task: str, text: str, call: str) -> tuple[str, ...]:
 @pytest.mark.parametrize(("task", "text", "call"), CLAIMED)
 def test_an_order_is_not_done_by_an_answer_that_repeats_it(task: str, text: str, call: str) -> None:
     assert _left(task, text, call)
-    assert not claim_left(task, text, OFFICE, {each.name for each in OFFICE}, [], [])
-    assert not claim_left(task, text, [each for each in OFFICE if each.name == "find_contact"], set(), [], [])
+    assert not echoed_order_left(task, text, OFFICE, {each.name for each in OFFICE}, [], [])
+    assert not echoed_order_left(
+        task, text, [each for each in OFFICE if each.name == "find_contact"], set(), [], []
+    )
 
 
 @pytest.mark.parametrize(("task", "text", "call"), NOT_CLAIMED)
@@ -952,7 +954,7 @@ def test_an_act_beside_another_one_is_left() -> None:
 def test_the_work_on_claims_is_linear_in_the_length_of_the_results() -> None:
     long = "The light in the kitchen was switched by Mia. "
     task, text = "Dim the light in the hall.", "The light in the hall is dimmed."
-    assert_linear(lambda size: claim_left(task, text, OFFICE, set(), [], [long * size]), 40)
+    assert_linear(lambda size: echoed_order_left(task, text, OFFICE, set(), [], [long * size]), 40)
 
 
 def test_amounts_of_a_long_answer_are_compared_in_time() -> None:
@@ -1016,7 +1018,7 @@ DESK = (
 def test_an_act_that_an_answer_says_is_done_and_no_call_did_is_named(
     text: str, called: str, result: str, left: str
 ) -> None:
-    assert claims_left(text, DESK, {called}, [result]) == tuple(left.split())
+    assert claimed_act_left(text, DESK, {called}, [result]) == tuple(left.split())
 
 
 @pytest.mark.parametrize(
@@ -1036,7 +1038,7 @@ def test_what_an_order_begins_with_is_left_unless_it_is_in_doubt_or_a_text(
         tool("create_event", "Create an event in the calendar.", "title"),
         tool("write_note", "Write a note.", "text"),
     )
-    assert verb_left(task, text, tools, set(), []) == tuple(left.split())
+    assert tool_verb_left(task, text, tools, set(), []) == tuple(left.split())
 
 
 def test_a_tool_of_another_act_does_not_stand_for_the_ordered_one() -> None:

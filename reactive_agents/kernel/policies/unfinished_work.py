@@ -409,14 +409,17 @@ def without_call(text: str, state: KernelState, context: KernelContext) -> str:
 
 def _claimed_and_uncalled(text: str, state: KernelState, context: KernelContext) -> tuple[str, ...]:
     """Return the tools for what an answer says is done, and that were not called."""
-    from reactive_agents.kernel.ordered_acts import claims_left, only_asks_to_tell  # its tables are large
+    from reactive_agents.kernel.ordered_acts import (  # its tables are large
+        claimed_act_left,
+        only_asks_to_tell,
+    )
 
     task = context.input.to_do
     if clauses.REQUEST_MARK.search(task) or only_asks_to_tell(task):
         return ()  # it tells how something is
     before = (each.name for each in _calls_in(context.input.history.messages))
     attempts = {*state.ledger.counted.attempts, *before}
-    return claims_left(text, context.toolset.offered, attempts, evidence.results_of(state))
+    return claimed_act_left(text, context.toolset.offered, attempts, evidence.results_of(state))
 
 
 def _asked_and_uncalled(text: str, state: KernelState, context: KernelContext) -> tuple[str, ...]:
@@ -750,22 +753,24 @@ def call_missing(
         return ""
     from reactive_agents.kernel.ordered_acts import (
         act_left,
-        claim_left,
+        echoed_order_left,
         parts_left,
         replaced_left,
+        tool_verb_left,
         values_left,
-        verb_left,
     )
 
     if not is_called:
         left = act_left(task, text, offered, called, results.values())
         there = [each for each in offered if each not in unknown]
-        left = left or verb_left(task, text, there, called, results.values())
+        left = left or tool_verb_left(task, text, there, called, results.values())
         if left:
             return f"no call of {' or '.join(left)} was made"
     calls = calls_made(made, results)
     tried = {each.name for each in unknown}
-    if not is_called and (left := claim_left(task, text, offered, called, calls, results.values(), tried)):
+    if not is_called and (
+        left := echoed_order_left(task, text, offered, called, calls, results.values(), tried)
+    ):
         return f"no call of {' or '.join(left)} was made"
     if called.isdisjoint(acting) or not acting.isdisjoint(earlier):
         return ""
