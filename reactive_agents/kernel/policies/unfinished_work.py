@@ -84,12 +84,9 @@ def failed_call(state: KernelState, context: KernelContext) -> Verdict | None:
         return None
     about = None if proposal.could_not else _failure_about(proposal.text, state, context)
     last = about or last_failure(state, context)
-    if last is None or last.metadata is None or not turns_left(state, context):
-        return None
-    if last.is_declined_or_in_doubt:
-        return None  # the run is partial whatever the answer says
-    tool = last.metadata.tool_used or "the tool"
-    failures = state.ledger.counted.failed_in_a_row.get(tool, 0)
+    if last is None or last.is_declined_or_in_doubt or not turns_left(state, context):
+        return None  # what was declined makes the run partial, whatever the answer says
+    failures = state.ledger.counted.failed_in_a_row.get(last.tool, 0)
     if answer_check.tells_failure(proposal.text, last.content, is_repeated=failures > 1):
         return None
     if is_foreseen(last, proposal.text, context.input.to_do, context.input.asked):
@@ -97,32 +94,45 @@ def failed_call(state: KernelState, context: KernelContext) -> Verdict | None:
     is_found = evidence.ends_with_evidence(proposal.text, evidence.seen_by(state, context))
     if about is None and is_found:
         return None
-    if state.ledger.told.get(FAILED_CALL):
-        if proposal.could_not or answer_check.explains(proposal.text, context.input.asked, [last.content]):
-            return None
-        if about and not (is_found and looks_up(tool, context)):
-            reason = f"{tool} failed, and the answer does not say so. Missing: what it was called for."
-        elif (
-            (proposal.call_id is None and (denies(proposal.text) or not state.ledger.idle_turns))
-            or state.ledger.counted.succeeded
-            or not has_work_left(state, context)
-            or evidence.works_out(proposal.text, evidence.seen_by(state, context))
-        ):
-            return None  # the policy for texts asks about a text
-        else:
-            said = f"the answer has nothing of what {tool} said"
-            reason = f"No call worked, and {said}. Missing: what it looks up."
-        return Stop(FAILED_CALL, "partial", proposal.text, reason)
+    if not state.ledger.told.get(FAILED_CALL):
+        return Redirect(FAILED_CALL, _advice_after(last.tool, failures, context))
+    if proposal.could_not or answer_check.explains(proposal.text, context.input.asked, [last.content]):
+        return None
+    if about and not (is_found and looks_up(last.tool, context)):
+        reason = f"{last.tool} failed, and the answer does not say so. Missing: what it was called for."
+    elif _may_stand_without(proposal, state, context):
+        return None
+    else:
+        reason = (
+            f"No call worked, and the answer has nothing of what {last.tool} said. Missing: what it looks up."
+        )
+    return Stop(FAILED_CALL, "partial", proposal.text, reason)
+
+
+def _advice_after(tool: str, failures: int, context: KernelContext) -> str:
+    """Return what to do after so many failures of a tool in a row."""
     definition = context.toolset.definition(tool)
     is_last = failures >= failures_allowed(tool, context.toolset)
     if is_last or (definition is not None and definition.requires_approval):
-        return Redirect(FAILED_CALL, f"The call of {tool} did not work. Say so in the answer.")
+        return f"The call of {tool} did not work. Say so in the answer."
     told = (
         f"The last call of {tool} failed. Call it again, with other arguments if they were wrong, or use "
         "another tool. If it cannot be done, say in the answer what failed and what is missing."
     )
     brief = f"{tool} failed. Call it again, or another tool. If nothing works, say what failed."
-    return Redirect(FAILED_CALL, context.worded(told, brief))
+    return context.worded(told, brief)
+
+
+def _may_stand_without(proposal: Proposal, state: KernelState, context: KernelContext) -> bool:
+    """Return whether an answer may be right though the last call has failed.
+
+    The policy for texts asks about a text.
+    """
+    if proposal.call_id is None and (denies(proposal.text) or not state.ledger.idle_turns):
+        return True
+    if state.ledger.counted.succeeded or not has_work_left(state, context):
+        return True
+    return evidence.works_out(proposal.text, evidence.seen_by(state, context))
 
 
 def undone_act(
