@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
-from itertools import chain, combinations, islice
+from itertools import chain, combinations, islice, permutations
 from math import prod
 from statistics import fmean
 
@@ -17,6 +17,7 @@ from reactive_agents.core.figures import (
     MOST_SUMMED,
     NUMBER,
     NUMERALS,
+    SMALL,
     follows_at_once,
     numbers_and_names,
     numerals,
@@ -52,6 +53,8 @@ _BESIDE_END = lazy_pattern(r"[\d,;|{}\n]")
 _DEGREE = lazy_pattern(expression("degree"))
 _MONEY = lazy_pattern(expression("money"), re.IGNORECASE)
 _CENT = 0.005
+_MOST_TOTALLED = 6
+"""Results whose totals are compared, in any order."""
 _AFFIRMING, _DENYING = word_set("affirming"), word_set("denying")
 _MOST_FIGURES = 50
 """Figures of an answer that are judged, the first ones."""
@@ -108,32 +111,55 @@ def _is_of_other_kind(text: str, task: str, looked_up: Mapping[str, str], things
 def mistotalled(text: str, seen: Seen) -> tuple[str, ...]:
     """Return the numbers of results of which a text has another total or mean.
 
-    Each result has one number, and nothing else that was seen has any, such as how many of each are meant. A
-    sum or difference of some, their product or mean, and one in another unit or rounded may be right. A text
-    with all of them may tell a mean of each.
+    Each result has one number, and nothing else that was seen has any, other than how many of each the task
+    asks the price of. A sum or difference of some, their product or mean, and one in another unit or rounded
+    may be right. A text with all of them may tell a mean of each.
     """
-    asks = clauses.asks_mean if clauses.asks_mean(seen.task) else clauses.asks_total
-    found = [_numbers_in(result) for result in seen.results]
-    if not asks(seen.task) or not 1 < len(found) <= MOST_SUMMED or any(len(each) != 1 for each in found):
+    task, found, counts = seen.task, [_numbers_in(result) for result in seen.results], _counts_in(seen)
+    if counts is None or len(found) > _MOST_TOTALLED or any(len(each) != 1 for each in found):
         return ()
-    beside = f"{seen.task}\n{seen.told}\n{seen.given}"
-    if _numbers_in(beside) or any(numerals(beside)) or _MONEY.search(seen.task) or "%" in seen.found:
+    numbers, is_of_mean = [read_number(each) for (each,) in found], clauses.asks_mean(task)
+    if not (len(counts) == len(found) if counts else len(found) > 1):
         return ()
-    numbers = [read_number(each) for (each,) in found]
-    right, sums = {fmean(numbers)}, sums_of_some(numbers)
-    if asks is clauses.asks_total:
-        right |= {prod(numbers), *sums, *(abs(sum(numbers) - 2 * each) for each in sums)}
+    totals = set[float]() if counts else {fmean(numbers)}
+    right, known = {*totals}, set[float]()
+    for each in permutations(counts or [1.0] * len(numbers)) if not is_of_mean else ():
+        values = [count * number for count, number in zip(each, numbers, strict=True)]
+        sums = sums_of_some(values)
+        totals.add(sum(values))
+        right |= {prod(values), *sums, *(abs(sum(values) - 2 * some) for some in sums)}
+        known |= {*numbers, *counts, *values} - totals
     said = [each for each in clauses.clauses_of(text) if not (denies(each) or clauses.QUESTION.search(each))]
     told = [[read_number(each) for each in NUMBER.findall(plain_numbers(clause))] for clause in said]
     if sorted(chain(*told)) == sorted(numbers):
         return ()
-    totals = (each[0] for each, clause in zip(told, said, strict=True) if len(each) == 1 and asks(clause))
-    of_all = sum(numbers), fmean(numbers)
-    for total in totals:
-        in_other_unit = any(follows_at_once(total, (each,)) for each in of_all)
-        if not in_other_unit and not any(_may_be(total, each) for each in right):
+    asks = clauses.asks_mean if is_of_mean else clauses.asks_total
+    for clause, values in zip(said, told, strict=True):
+        others = [each for each in values if each not in known]
+        if len(others) != 1 or not (counts or asks(clause)):
+            continue
+        in_other_unit = any(follows_at_once(others[0], (each,)) for each in totals)
+        if not in_other_unit and not any(_may_be(others[0], each) for each in right):
             return tuple(chain(*found))
     return ()
+
+
+def _counts_in(seen: Seen) -> tuple[float, ...] | None:
+    """Return how many of each a task asks for; ``None`` if other numbers may count.
+
+    It asks for a total or mean, or for the price of "3 notebooks and 2 pens".
+    """
+    task, beside = seen.task, f"{seen.told}\n{seen.given}".replace(seen.task, " ")
+    if _numbers_in(beside) or any(numerals(f"{task}\n{beside}")):
+        return None
+    if _MONEY.search(task) or "%" in seen.everything:
+        return None
+    counts = tuple(map(read_number, _numbers_in(task)))
+    if not all(each.is_integer() and 1 < each < SMALL for each in counts):
+        return None
+    if counts:
+        return counts if clauses.mentions_amount(task) or clauses.asks_total(task) else None
+    return counts if clauses.asks_total(task) or clauses.asks_mean(task) else None
 
 
 def _numbers_in(text: str) -> list[str]:

@@ -236,6 +236,7 @@ NOT_DONE: tuple[tuple[Sequence[str], str, Sequence[Call], str], ...] = (
     (ROADS, "Which is nearer to Wien, Brno or Graz?", FROM_WIEN, "Graz is nearer to Wien than Brno."),
     (ROADS, "Tell me how far it is from Metz to Brest.", (), "I'll look up the distance."),
     (ROADS, "Dis-moi la distance entre Metz et Brest.", (), "Je vais vérifier la distance."),
+    (ROADS, "Dime la distancia entre Metz y Brest.", (), "Voy a comprobarlo."),
     (PRICES, "What do Aero and Nova cost together?", DESKS, "Together they cost 478 euros."),
     (ISSUES, "Close issue 88.", closed("Close failed: locked"), "Issue 88 is closed."),
     (HEATING, HEAT, DEN, "The den is heated to 19 and the attic to 16 degrees."),

@@ -605,6 +605,9 @@ def test_a_total_that_is_asked_for_has_to_be_there() -> None:
         ("What is left in total?", ("income 900", "rent 640"), "260", "250"),
         ("How much is that in all, in dozens?", ("120", "84"), "17", "18"),
         ("What is the total area?", ("width 12", "length 30"), "360", "380"),
+        ("What do 3 pens and 2 pads cost?", ("2.40", "1.10"), "9.40", "10.60"),
+        ("What is the price of 4 cups?", ("6.50 EUR",), "26", "28"),
+        ("¿Cuánto suman las cuentas de Ana y Pau?", ("1250", "830"), "2080", "2180"),
         ("Was kosten sie zusammen?", ("12,40 EUR", "7,10 EUR"), "19,50", "18,50"),
     ],
 )
@@ -616,6 +619,23 @@ def test_another_total_than_that_of_the_results_is_wrong(
     assert len(mistotalled(f"The {kind} is {wrong}.", seen)) == len(results)
     for unclear in (evolve(seen, told="Add 5 for the way."), evolve(seen, results=(*results, "2 of 3"))):
         assert mistotalled(f"The {kind} is {wrong}.", unclear) == ()
+
+
+@pytest.mark.parametrize(
+    ("task", "results", "told"),
+    [
+        ("What do 3 pens and 2 pads cost?", ("2.40", "1.10"), "7.20 for the pens, 2.20 for the pads: 9.40."),
+        ("How much dearer are 3 pens than 2 pads, by price?", ("2.40", "1.10"), "By 5.00."),
+        ("What do 2 days of parking cost?", ("3 EUR per hour",), "144 euros, for 48 hours."),
+        ("What do 2 days of parking cost, with 5 % off?", ("30 EUR",), "57 euros."),
+        ("How many calories are in 50 g of lentils?", ("116 kcal",), "About 58."),
+        ("What do 3 pens and 2 pads cost me from a 20 euro note?", ("2.40", "1.10"), "10.60 are left."),
+    ],
+)
+def test_a_price_that_may_be_worked_out_is_no_other_total(
+    task: str, results: tuple[str, ...], told: str
+) -> None:
+    assert mistotalled(told, Seen(task, results)) == ()
 
 
 @pytest.mark.parametrize("task", ["Compare the average rents of Rome and Oslo.", "Is the total above both?"])

@@ -486,7 +486,14 @@ def _is_by_number(state: KernelState, task: str) -> bool:
 
 def _contradiction_in(text: str, seen: evidence.Seen, state: KernelState) -> tuple[str, str] | None:
     """Return what to ask, and the reason at the end, about contradicted results."""
-    may_swap = len(state.scratchpad) > 1 and _DIGIT.search(text)
+    has_figures = bool(state.scratchpad) and _DIGIT.search(text) is not None
+    if has_figures and (numbers := contradictions.mistotalled(text, seen)):
+        named = listed(numbers)
+        return (
+            f"Work it out again, of {named}.",
+            f"The answer has another total or mean than that of {named}.",
+        )
+    may_swap = has_figures and len(state.scratchpad) > 1
     if not (may_swap or contradictions.compares(seen.task)):
         return None
     looked_up = _looked_up(state)
@@ -495,12 +502,6 @@ def _contradiction_in(text: str, seen: evidence.Seen, state: KernelState) -> tup
         return (
             f"Check the figures of {things}: they are swapped.",
             f"The answer gives the figures of {things} the wrong way round.",
-        )
-    if numbers := contradictions.mistotalled(text, seen):
-        named = listed(numbers)
-        return (
-            f"Work it out again, of {named}.",
-            f"The answer has another total or mean than that of {named}.",
         )
     if wrong := contradictions.miscompared(text, seen.task, looked_up):
         values = listed([f"{thing} {value}" for thing, value in wrong.items()])
