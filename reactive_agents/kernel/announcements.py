@@ -27,9 +27,9 @@ is about the speaker, or names an act of a tool."""
 
 _SUBJECT = word_set("i_or_we")
 """Pronouns of the first person, as a subject."""
-_OBJECT = word_set("me_or_us")
+ME_OR_US = word_set("me_or_us")
 """They are no sign that the speaker acts: "it reaches us"."""
-_SPEAKER = _SUBJECT | _OBJECT
+_SPEAKER = _SUBJECT | ME_OR_US
 _HORTATIVE = word_set("let_me")
 """Beginnings of what is to be done together, or by the speaker."""
 _LET = word_set("let")
@@ -104,7 +104,8 @@ _NO_WISH = word_set("no_wish")
 """What "Tell me if you need more" asks for, which is nothing that the speaker lacks."""
 _READERS_OWN = word_set("readers_own")
 """Possessive pronouns of the second person."""
-_SUBORDINATE = _ASKING | {"whether", "if", "that"}
+SUBORDINATE = _ASKING | {"whether", "if", "that"}
+"""Words by which a subordinate clause begins."""
 _WE = word_set("we")
 _COMPOSING = word_set("composing")
 """Verbs of writing a text."""
@@ -119,7 +120,7 @@ _READING = word_set("reading_beginning")
 """Beginnings of verbs that say nothing of what a tool does."""
 _STEM = 6
 """Letters by which forms of one word are alike."""
-_FINITE = word_set("finite")
+FINITE = word_set("finite")
 _ENDINGS = lazy_pattern(rf"{alternatives('future_ending')}(?!\S)")
 _INTENTIONS = _INTENT | _WITH_SPEAKER | _HORTATIVE
 _SIGNS = _INTENTIONS | _SPEAKER | _SEQUENCE | _WAIT | _FOLLOWING
@@ -237,7 +238,7 @@ def sign_of(
 def _told_in(clause: Clause, asked: Set[str]) -> Set[str]:
     """Return the words of a clause that may be signs, without those of the task."""
     told = clause.words - asked
-    if not _OBJECT & clause.words:
+    if not ME_OR_US & clause.words:
         told = told - _LET
     told = told - (_HORTATIVE - {word for words in clause.parts for word in words[:_EARLY]})
     if not _WITH_SPEAKER.isdisjoint(told):
@@ -254,7 +255,7 @@ def _sequence_in(clause: Clause, asked: Set[str], *, speaks: bool) -> tuple[bool
         if number and words[0] in _AFTERWARDS and not speaks:
             continue  # "put it into the water, then cool it"
         begins = begins or words[0] in _SEQUENCE - asked
-        is_told = _FINITE & set(words) or not _UNTIL.isdisjoint(words[-2:-1]) or not _WISH.isdisjoint(words)
+        is_told = FINITE & set(words) or not _UNTIL.isdisjoint(words[-2:-1]) or not _WISH.isdisjoint(words)
         # "is on now" tells how it is, "until then" when
         ends = ends or (not is_told and words[-1] in _SEQUENCE)
     return begins, ends
@@ -406,7 +407,7 @@ def asks_openly(question: str) -> bool:
     One part of it begins so: "Sure, and which room?"
     """
     clause = read_clause(question)
-    if any(_ASKING_FOR & set(words[:3]) and not _FINITE & set(words[:1]) for words in clause.parts):
+    if any(_ASKING_FOR & set(words[:3]) and not FINITE & set(words[:1]) for words in clause.parts):
         return True
     return bool(_ASKING_HOW_MUCH.search(question.lower()) or _ASKING_UNSPACED.search(question))
 
@@ -450,7 +451,7 @@ def is_offer(question: str) -> bool:
     English need no pronoun.
     """
     words = set(_words(question))
-    if words & (_SPEAKER | _READER) or "else" in words or _FINITE & set(_words(question)[:1]):
+    if words & (_SPEAKER | _READER) or "else" in words or FINITE & set(_words(question)[:1]):
         return True
     return len(words) > 1 and not words & _ENGLISH_WORDS
 
@@ -484,7 +485,7 @@ def _is_acting(clause: Clause, results: str, task: str) -> bool:
     parts = clause.parts
     if "(" in clause.text or ":" in clause.text:
         said, colon, _ = _BRACKETED.sub(" ", clause.said).partition(": ")
-        if _BRACKETED.search(clause.text) or (colon and not _FINITE.isdisjoint(_words(said))):
+        if _BRACKETED.search(clause.text) or (colon and not FINITE.isdisjoint(_words(said))):
             parts = [words for part in _PART.split(said) if (words := _words(part))] or parts
     _, comma, tail = clause.text.rpartition(",")
     if comma and any(re.search(rf"\b{each}\b", results) for each in _DIGITS.findall(tail)):
@@ -499,8 +500,8 @@ def _is_acting(clause: Clause, results: str, task: str) -> bool:
 def _begins_with_participle(words: list[str]) -> bool:
     if len(words) < 2 or not _is_participle(words[0]) or words[0] in _NO_PARTICIPLES or words[1] == "and":
         return False
-    finite = next((word for word in words[1:] if word in _FINITE or word in _SUBORDINATE), "")
-    return finite not in _FINITE  # "using it would be simpler", and not "checking whether it is"
+    finite = next((word for word in words[1:] if word in FINITE or word in SUBORDINATE), "")
+    return finite not in FINITE  # "using it would be simpler", and not "checking whether it is"
 
 
 def _is_participle(word: str) -> bool:

@@ -70,7 +70,9 @@ MANY_WORDS = 20
 _TOTAL = lazy_pattern(expression("total"), re.IGNORECASE)
 """Words of a total of several things."""
 _MEAN = lazy_pattern(expression("mean"), re.IGNORECASE)
-_OR = lazy_pattern(expression("or"), re.IGNORECASE)
+OR = lazy_pattern(expression("or"), re.IGNORECASE)
+TOGETHER = lazy_pattern(rf"\b{alternatives('together_with')}\b[^.!?;]*", re.IGNORECASE)
+"""Words before several that one thing may be done for, and the rest of their sentence."""
 _AND_WORD = lazy_pattern(rf"(?<![\w-]){alternatives('and')}(?![\w'’-])")
 """Not "e-mail" and "I", which begin with words of other languages."""
 _JOINING = frozenset(each for each in word_set("and") | word_set("or") if each.isalpha() and each[1:])
@@ -141,7 +143,7 @@ FOR_RESULT = lazy_pattern(rf"\W*{alternatives('for_result')}", re.IGNORECASE)
 """Verbs of tools whose result is what they are for, or that lead to one."""
 _GIVE = "give"
 """The verb of a tool that returns something, or hands it over if its name has the verb: "give_bonus"."""
-_TRY = lazy_pattern(expression("otherwise"), re.IGNORECASE)
+OTHERWISE = lazy_pattern(expression("otherwise"), re.IGNORECASE)
 """Words that say what to do if something fails."""
 CONDITION = lazy_pattern(expression("condition"), re.IGNORECASE)
 _KINDS = frozenset({"id", "number", "no", "code"})
@@ -618,7 +620,7 @@ def is_named_in(tool: ToolDefinition, task: str) -> bool:
 def foresees_failure(task: str) -> bool:
     """Return whether a task says what to do on failure: "If it is gone, say so"."""
     return any(
-        _TRY.search(each) or (CONDITION.search(each) and (denies(each) or _FAILS.search(each)))
+        OTHERWISE.search(each) or (CONDITION.search(each) and (denies(each) or _FAILS.search(each)))
         for each in clauses_of(task)
     )
 
@@ -629,7 +631,7 @@ def leaves_choice(task: str) -> bool:
     Not in "Pay R-17 and R-18, or say why not".
     """
     return any(
-        _OR.search(each) and not (CONDITION.search(each) or _AND_WORD.search(each))
+        OR.search(each) and not (CONDITION.search(each) or _AND_WORD.search(each))
         for each in clauses_of(task)
     )
 

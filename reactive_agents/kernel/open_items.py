@@ -14,9 +14,9 @@ from collections.abc import Iterable, Iterator, Set
 from functools import lru_cache
 from itertools import pairwise
 
-from reactive_agents.core.languages import alternatives, expression, word_set
-from reactive_agents.kernel.announcements import denies
-from reactive_agents.kernel.clauses import ADDRESS, UNSPACED
+from reactive_agents.core.languages import alternatives, word_set
+from reactive_agents.kernel.announcements import FINITE, denies
+from reactive_agents.kernel.clauses import ADDRESS, OR, OTHERWISE, UNSPACED
 
 _WORDS = f"(?:{alternatives('and')}|{alternatives('or')})"
 _COMMA = r"[,;、，]"
@@ -25,8 +25,6 @@ _SEPARATOR = re.compile(
     r"|\n\s*(?:[-*•]|\d{1,2}[.)])\s+)"
 )
 """What stands between two items of a list, in some twelve languages; a word stands before the last one."""
-_OR = re.compile(expression("or"), re.IGNORECASE)
-_OTHERWISE = re.compile(expression("otherwise"), re.IGNORECASE)
 _GAP = re.compile(r"\s{2,}")
 _PART = re.compile(r"[^\n.?!:()]+(?:\n\s*(?:[-*•]|\d{1,2}[.)])\s+[^\n.?!:()]+)*")
 _QUESTION = re.compile(
@@ -44,7 +42,6 @@ _CONTRACTED = {
 """Prepositions with an article in one word, in full."""
 _WORD = re.compile(r"\w[\w'’]*")
 _LIST_WORDS = word_set("and") | word_set("or")
-_FINITE = word_set("finite")
 _OF = word_set("of_noun")
 """Words between a noun and what it is of: "a bag of rice"."""
 _QUOTED = re.compile(
@@ -119,7 +116,7 @@ def _addresses_beside(task: str, asked: Set[str]) -> list[str]:
         words = _WORD.findall(task, max(end, found.start() - _LONGEST_ITEM), found.start())
         if words and words[-1].casefold() not in _LIST_WORDS:
             word = "" if _is_name(words[-1]) else words[-1].casefold()
-        if word not in _FINITE:
+        if word not in FINITE:
             places.setdefault(word, []).append(found[0])
         end = found.end()
     alike = (each for each in places.values() if not asked.isdisjoint(map(str.casefold, each)))
@@ -139,7 +136,7 @@ def _quoted_lists(task: str) -> Iterator[list[str]]:
             if not is_choice:
                 yield items
             items, is_choice = [], False
-        is_choice = is_choice or (bool(items) and _OR.search(between) is not None)
+        is_choice = is_choice or (bool(items) and OR.search(between) is not None)
         items.append(next(filter(None, found.groups())).strip())
         end = found.end()
     if items[1:] and not is_choice:
@@ -198,7 +195,7 @@ def _beside(parts: list[str], item: str, known: str) -> Iterator[str]:
         if asks and not number:
             continue  # "Which account holds more, savings or giro?"
         given, is_edge = part.split(), number in (0, len(parts) - 1)
-        if number == at or not given or _OTHERWISE.match(part) or _is_known(given, known, number, len(parts)):
+        if number == at or not given or OTHERWISE.match(part) or _is_known(given, known, number, len(parts)):
             continue
         if number == 0 and named and len(given) > size:
             given = given[1:]  # the first word of a sentence is no name

@@ -28,7 +28,10 @@ from reactive_agents.core.figures import (
 from reactive_agents.core.languages import alternatives, expression, word_set
 from reactive_agents.core.tools import ToolDefinition
 from reactive_agents.kernel.announcements import (
+    FINITE,
+    ME_OR_US,
     QUOTATION,
+    SUBORDINATE,
     Clause,
     act_of,
     denies,
@@ -47,6 +50,7 @@ from reactive_agents.kernel.clauses import (
     MANY_WORDS,
     QUESTION,
     TELLS_SOMEBODY,
+    TOGETHER,
     UNSPACED,
     UNTELLING,
     asks_back,
@@ -128,8 +132,6 @@ _SOME = re.compile(f"{expression('already')}|{expression('only_some')}", re.IGNO
 _ALL = re.compile(expression("all_of"), re.IGNORECASE)
 _SEVERAL = word_set("is_of_several")
 """Verbs of several things: "Ann and Bo are invited", not "The talk with Ann and Bo is cancelled"."""
-_TOGETHER = re.compile(rf"\b{alternatives('together_with')}\b.*", re.IGNORECASE)
-"""Words before several that one thing may be done for, and what follows."""
 _BETWEEN = re.compile(rf"\([^()]*\)|[,:]|{expression('between_parts')}", re.IGNORECASE)
 _BARE = 3
 """Words of an item with its noun."""
@@ -176,16 +178,13 @@ _LEAST = 3
 """Letters of a word that tells something."""
 _NO_VERB = frozenset().union(*map(word_set, ("own", "asking", "determiner", "courtesy")))
 """Words by which no order begins."""
-_FINITE = word_set("finite")
-_STATES = (_FINITE - {"do"}) | word_set("i_or_we")
+_STATES = (FINITE - {"do"}) | word_set("i_or_we")
 """Words by which a clause states something, before a subordinate one."""
-_SUBORDINATE = word_set("asking") | {"that", "if", "whether"}
 _FETCHING = frozenset({"get", "give"})
 """Verbs that ask for a result, or for what a tool does."""
 _REACHES = re.compile(expression("reaches"), re.IGNORECASE)
 """Orders by which somebody else is to be told something."""
 _CODE = re.compile(r"\w\(|[{}=;<>]")
-_ME = word_set("me_or_us")
 _REACHING = frozenset({"send", "publish", "notify"})
 _HAVE_DONE = re.compile(expression("have_done"), re.IGNORECASE)
 """Words by which a text says that something was done, whatever it is."""
@@ -436,7 +435,7 @@ def _may_order(clause: str, *, is_looked_up: bool) -> bool:
     if QUESTION.search(clause) or asks_for_text(clause) or FOR_RESULT.match(clause):
         return False
     words = [each for each in map(str.casefold, _TOKEN.findall(clause)) if each not in _JOINS]
-    main = [*takewhile(lambda word: word not in _SUBORDINATE, words)]
+    main = [*takewhile(lambda word: word not in SUBORDINATE, words)]
     act = act_of(main[0]) if main else ""
     is_read = is_reading(act) and (is_looked_up or act not in _FETCHING)
     return bool(main) and not is_read and _STATES.isdisjoint(main) and main[0] not in _NO_VERB
@@ -480,7 +479,7 @@ def _only_repeats(
     asked, first = _words_in([task]), {word for each in clauses_of(text) for word in _split(each)[:1]}
     beginnings = {each[:_SHARED] for each in asked}
     known = new = 0
-    is_stated = any(act_of(each) in verbs for each in said) and not _FINITE.isdisjoint(said)
+    is_stated = any(act_of(each) in verbs for each in said) and not FINITE.isdisjoint(said)
     least = 1 if is_stated else 2
     for word in _split(text):
         folded = word.casefold()
@@ -836,7 +835,7 @@ def _is_said_of(item: str, claim: str, act: str, task: str) -> bool:
     if not (is_heading or "@" in item or any(map(str.isdigit, item))) and _SEVERAL.isdisjoint(
         read_clause(claim).words
     ):
-        together = _TOGETHER.search(claim)
+        together = TOGETHER.search(claim)
         if not speaks_of_oneself(claim) or (together and names(together[0], item)):
             return False
     acts, known = _alike_acts(act), {each[:_SHARED] for each in _words_in([task, item])}
@@ -925,7 +924,7 @@ def _orders_of(clause: str, joins: Set[str], *, is_text: bool, tells: bool) -> I
             continue
         about = " ".join(takewhile(lambda word: word not in _NOUN_OF, after))
         is_further = not (joins - _POLITE).isdisjoint(words[:at])
-        is_plain = act in _PLAIN_ACTS or (act == "remind" and _SUBORDINATE.isdisjoint(after))
+        is_plain = act in _PLAIN_ACTS or (act == "remind" and SUBORDINATE.isdisjoint(after))
         yield act, _Order(about, begins and is_plain, is_further)
 
 
@@ -1038,7 +1037,7 @@ def _may_be_for(tool: ToolDefinition, act: str, order: _Order, task: str) -> boo
     if act == "write":
         return takes_named(tool, task) and _INTO_FILE.search(task) is not None
     if act == "notify":
-        return _ME.isdisjoint(order.objects.split()[:1])
+        return ME_OR_US.isdisjoint(order.objects.split()[:1])
     nouns = _nouns_of(tool) if act == "create" or is_english(task) else ()
     if act in _PLAIN_ACTS and any(map(str.isdecimal, order.objects.partition(" ")[0])):
         return True  # "Book LH902"

@@ -19,7 +19,6 @@ from typing import TYPE_CHECKING, Final
 from reactive_agents.core.figures import numbers_and_names, occurs
 from reactive_agents.core.ids import CallId
 from reactive_agents.core.json import JsonObject
-from reactive_agents.core.languages import alternatives
 from reactive_agents.core.messages import AssistantMessage, Message, ToolCall
 from reactive_agents.core.results import ReasoningStep
 from reactive_agents.core.texts import one_line
@@ -61,8 +60,6 @@ _END = lazy_pattern(r"(?:^|_)(?:first|last|start|end|begin|until|min|max)(?:_|$)
 _MOST_IN_RANGE = 1_000
 _LEAST_IDENTIFIER = 100
 """Whole numbers below this are seldom what something is named by."""
-_TOGETHER = lazy_pattern(rf"\b{alternatives('together_with')}\b[^.!?;]*", re.IGNORECASE)
-"""Words before several that one thing may be done for, and the rest of their sentence."""
 where_asked_again = applies_where(
     lambda context: context.max_iterations > 1 and context.toolset.permits(FINAL_ANSWER)
 )
@@ -498,7 +495,7 @@ def _done_without_call(text: str, state: KernelState, context: KernelContext) ->
         return ""
     said = [each for each in clauses.clauses_of(text) if not (denies(each) or clauses.QUESTION.search(each))]
     named = [item for item in _items_left(state, context) if any(_is_named(each, item) for each in said)]
-    together = [found[0] for found in _TOGETHER.finditer(context.input.to_do)]
+    together = [found[0] for found in clauses.TOGETHER.finditer(context.input.to_do)]
     is_one = any(each in said for each in named for said in together)
     return without_call(text, state, context) if named and not is_one else ""
 
