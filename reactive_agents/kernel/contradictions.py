@@ -30,7 +30,7 @@ from reactive_agents.core.languages import alternatives, expression, word_set
 from reactive_agents.core.values import lazy_pattern
 from reactive_agents.kernel import clauses
 from reactive_agents.kernel.announcements import begins_words, denies
-from reactive_agents.kernel.evidence import Seen
+from reactive_agents.kernel.evidence import Seen, unsupported_figures
 
 _PART_END = lazy_pattern(rf",\s|\s{alternatives('and')}\s", re.IGNORECASE)
 _GREATER, _LESSER, _THAN = (lazy_pattern(expression(each)) for each in ("greater", "lesser", "than"))
@@ -53,6 +53,7 @@ _BESIDE_END = lazy_pattern(r"[\d,;|{}\n]")
 _DEGREE = lazy_pattern(expression("degree"))
 _MONEY = lazy_pattern(expression("money"), re.IGNORECASE)
 _CENT = 0.005
+_PAIR = 2
 _MOST_TOTALLED = 6
 """Results whose totals are compared, in any order."""
 _AFFIRMING, _DENYING = word_set("affirming"), word_set("denying")
@@ -138,6 +139,8 @@ def mistotalled(text: str, seen: Seen) -> tuple[str, ...]:
         others = [each for each in values if each not in known]
         if len(others) != 1 or not (counts or asks(clause)):
             continue
+        if len(found) > _PAIR and not is_of_mean and not unsupported_figures(clause, seen):
+            continue  # one of them may be a rate
         in_other_unit = any(follows_at_once(others[0], (each,)) for each in totals)
         if not in_other_unit and not any(_may_be(others[0], each) for each in right):
             return tuple(chain(*found))
