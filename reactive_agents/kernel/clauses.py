@@ -424,11 +424,15 @@ def _described(tool: ToolDefinition) -> str:
 
 
 def names(text: str, thing: str, *, plural: bool = False) -> bool:
-    """Return whether a text mentions a search term, or also its plural."""
-    least = _SHORTEST_THING if thing.isascii() else FEW_WORDS
-    if not least <= len(thing) <= _LONGEST_THING:
+    """Return whether a text mentions a search term, or also its plural.
+
+    One of two letters is the name "Bo" or "GE" in this spelling only.
+    """
+    is_short = len(thing) < _SHORTEST_THING and thing.isascii()
+    if not FEW_WORDS <= len(thing) <= _LONGEST_THING or (is_short and not thing[0].isupper()):
         return False
-    return re.search(_mention_of(thing, "(?:e?[sn])?" if plural else ""), text, re.IGNORECASE) is not None
+    mention = _mention_of(thing, "(?:e?[sn])?" if plural and not is_short else "")
+    return re.search(mention, text, 0 if is_short else re.IGNORECASE) is not None
 
 
 def place_of(text: str, thing: str) -> int | None:

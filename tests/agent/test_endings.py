@@ -69,6 +69,7 @@ DUEL = each_of("team_stats", "team", {"Ajax": "scored 2", "PSV": "scored 1"})
 LIST = (("hotel_search", {"city": "Arles"}, "Hotel Rhone 88 EUR\nLe Cloitre 79 EUR\nCalendal 104 EUR"),)
 NURSERY = (("read_temperature", {"room": "nursery"}, "18.5"),)
 SALARIES = each_of("salary_of", "employee_id", {"E-3": "4100", "E-4": "3900"})
+OF_TWO = each_of("salary_of", "employee_id", {"Al": "4100", "Bo": "3900"})
 HEIGHTS = each_of(
     "city_facts",
     "city",
@@ -208,6 +209,7 @@ DONE: tuple[tuple[Sequence[str], str, Sequence[Call], str], ...] = (
         "The den is at 19, the attic at 16.",
     ),
     (DIARY, ON_MY_DAY, NOTHING_ON, "No, your day is free."),
+    (STAFF, "What do Al and Bo earn?", OF_TWO, "Al earns 4100, Bo 3900."),
     (POLL, "Who won, yes or no?", VOTES, "Yes won with 60 votes against 40."),
     (MAIL, "Tell Bo that I am late.", (*BO, TOLD_BO), "Bo knows that you are late. Have a lovely afternoon!"),
     (MAIL, "Peux-tu prévenir Luc que je serai en retard ?", LUC, "Luc est prévenu. Bonne route !"),
@@ -246,6 +248,7 @@ NOT_DONE: tuple[tuple[Sequence[str], str, Sequence[Call], str], ...] = (
     (HOTELS, "¿Cuál es el hotel más barato de Arles?", LIST, "El más barato es Hotel Rhone, con 88 euros."),
     (HOME, "Is the nursery below 19?", NURSERY, "No, it's above that."),
     (STAFF, "Wer verdient mehr, E-3 oder E-4?", SALARIES, "E-4 verdient mehr."),
+    (STAFF, "What do Al and Bo earn?", OF_TWO, "Al earns 3900, Bo 4100."),
     (BANK, "What's the balance of my savings account?", (), "Your savings account holds €2,310.40."),
     (SHOP, "Wat kost de waterkoker?", (), "De waterkoker kost € 34,95."),
     (WEATHER, "What's it like in Lagos right now?", (), "It's a balmy 29 °C in Lagos with light clouds."),
