@@ -54,7 +54,7 @@ _DEGREE = lazy_pattern(expression("degree"))
 _MONEY = lazy_pattern(expression("money"), re.IGNORECASE)
 _CENT = 0.005
 _PAIR = 2
-_MOST_TOTALLED = 6
+_MOST_TOTALLED = 5
 """Results whose totals are compared, in any order."""
 _AFFIRMING, _DENYING = word_set("affirming"), word_set("denying")
 _MOST_FIGURES = 50
@@ -119,32 +119,36 @@ def mistotalled(text: str, seen: Seen) -> tuple[str, ...]:
     task, found, counts = seen.task, [_numbers_in(result) for result in seen.results], _counts_in(seen)
     if counts is None or len(found) > _MOST_TOTALLED or any(len(each) != 1 for each in found):
         return ()
-    numbers, is_of_mean = [read_number(each) for (each,) in found], clauses.asks_mean(task)
-    if not (len(counts) == len(found) if counts else len(found) > 1):
+    if len(counts) != len(found) if counts else len(found) < _PAIR:
         return ()
-    totals = set[float]() if counts else {fmean(numbers)}
-    right, known = {*totals}, set[float]()
-    for each in permutations(counts or [1.0] * len(numbers)) if not is_of_mean else ():
-        values = [count * number for count, number in zip(each, numbers, strict=True)]
-        sums = sums_of_some(values)
-        totals.add(sum(values))
-        right |= {prod(values), *sums, *(abs(sum(values) - 2 * some) for some in sums)}
-        known |= {*numbers, *counts, *values} - totals
+    numbers, is_of_mean = [read_number(each) for (each,) in found], clauses.asks_mean(task)
     said = [each for each in clauses.clauses_of(text) if not (denies(each) or clauses.QUESTION.search(each))]
     told = [[read_number(each) for each in NUMBER.findall(plain_numbers(clause))] for clause in said]
     if sorted(chain(*told)) == sorted(numbers):
         return ()
     asks = clauses.asks_mean if is_of_mean else clauses.asks_total
+    totals, parts = ({fmean(numbers)}, set[float]()) if is_of_mean else _totals_of(numbers, counts)
     for clause, values in zip(said, told, strict=True):
-        others = [each for each in values if each not in known]
+        others = [each for each in values if is_of_mean or each not in (*numbers, *counts, *parts - totals)]
         if len(others) != 1 or not (counts or asks(clause)):
             continue
         if len(found) > _PAIR and not is_of_mean and not unsupported_figures(clause, seen):
             continue  # one of them may be a rate
         in_other_unit = any(follows_at_once(others[0], (each,)) for each in totals)
-        if not in_other_unit and not any(_may_be(others[0], each) for each in right):
+        if not in_other_unit and not any(_may_be(others[0], each) for each in totals | parts):
             return tuple(chain(*found))
     return ()
+
+
+def _totals_of(numbers: Sequence[float], counts: Sequence[float]) -> tuple[set[float], set[float]]:
+    """Return totals of so many of each, in any order, and what else may be told of them."""
+    totals, parts = set[float](), {fmean(numbers)}
+    for each in {*permutations(counts)} if counts else ((1.0,) * len(numbers),):
+        values = [count * number for count, number in zip(each, numbers, strict=True)]
+        sums = sums_of_some(values)
+        totals.add(sum(values))
+        parts |= {prod(values), *sums, *(abs(sum(values) - 2 * some) for some in sums)}
+    return totals, parts
 
 
 def _counts_in(seen: Seen) -> tuple[float, ...] | None:
@@ -160,9 +164,12 @@ def _counts_in(seen: Seen) -> tuple[float, ...] | None:
     counts = tuple(map(read_number, _numbers_in(task)))
     if not all(each.is_integer() and 1 < each < SMALL for each in counts):
         return None
+    is_of_mean, is_of_total = clauses.asks_mean(task), clauses.asks_total(task)
     if counts:
-        return counts if clauses.mentions_amount(task) or clauses.asks_total(task) else None
-    return counts if clauses.asks_total(task) or clauses.asks_mean(task) else None
+        is_meant = not is_of_mean and (is_of_total or clauses.mentions_amount(task))
+    else:
+        is_meant = is_of_mean or is_of_total
+    return counts if is_meant else None
 
 
 def _numbers_in(text: str) -> list[str]:

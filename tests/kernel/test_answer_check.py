@@ -628,6 +628,7 @@ def test_another_total_than_that_of_the_results_is_wrong(
         ("How much dearer are 3 pens than 2 pads, by price?", ("2.40", "1.10"), "By 5.00."),
         ("What do 2 days of parking cost?", ("3 EUR per hour",), "144 euros, for 48 hours."),
         ("What do 2 days of parking cost, with 5 % off?", ("30 EUR",), "57 euros."),
+        ("What is the average price of 3 pens and 2 pads?", ("2.40", "1.10"), "1.88 on average."),
         ("How many calories are in 50 g of lentils?", ("116 kcal",), "About 58."),
         ("What do Aero and Nova cost in SEK in all?", ("249.00", "99.50", "11.20"), "3903.20 in all."),
         ("What do 3 pens and 2 pads cost me from a 20 euro note?", ("2.40", "1.10"), "10.60 are left."),
