@@ -138,7 +138,6 @@ class EventEnd(Value):
         messages: to be delivered, in this order.
         evaluate: whether the plan is to be evaluated.
         cost_usd: US dollars since its plan was stored, for the limits of a day.
-        is_dead: whether the event was given up without an end.
         journal: what could not be added to the journal before.
     """
 
@@ -147,7 +146,6 @@ class EventEnd(Value):
     messages: tuple[NewMessage, ...] = ()
     evaluate: bool = False
     cost_usd: float = 0.0
-    is_dead: bool = False
     journal: tuple[PersonaEvent, ...] = ()
 
 

@@ -213,6 +213,8 @@ class EventSchedule(Value):
         author: of each event.
         priority: 0 to 1.
         tenant: the customer of the program whose room it is.
+        misfire_grace_s: seconds after its time at which an event that was missed still comes, above 0;
+            ``None`` for any time after.
     """
 
     name: str = field(validator=min_len(1))
@@ -223,6 +225,7 @@ class EventSchedule(Value):
     author: str = field(default="schedule", validator=min_len(1))
     priority: float = field(default=0.5, validator=_fraction)
     tenant: str = ""
+    misfire_grace_s: float | None = field(default=None, validator=optional(gt(0.0)))
 
 
 @frozen(eq=False, repr=False)
@@ -470,6 +473,7 @@ class PersonaOutcome(Value):
         cost_usd: US dollars, for model calls with a known price.
         refused: whether it was declined because of a limit.
         room: the room of the event; event ids are unique within it.
+        given_up: whether its process ended too often; the event is a dead letter.
     """
 
     event_id: EventId
@@ -483,6 +487,7 @@ class PersonaOutcome(Value):
     cost_usd: float = 0.0
     refused: bool = False
     room: Room | None = None
+    given_up: bool = field(default=False, metadata=OMITTED)
 
 
 @frozen(eq=False, repr=False)

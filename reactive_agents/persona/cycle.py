@@ -180,7 +180,9 @@ class Cycle:
 
     async def read_limits(self) -> str:
         """Read the remaining dollars of the day; return the limit that is reached, if any."""
-        room, store = self.room, self.services.store
+        if not self.settings.limits.of_usd:
+            return ""
+        room, store, midnight = self.room, self.services.store, await self._midnight()
         event = None if self.claim is None else self.claim.event
         chosen: dict[str, dict[str, Any]] = {
             "tenant": {},
@@ -189,7 +191,7 @@ class Cycle:
         }
         lefts: list[float] = []
         for name, most in self.settings.limits.of_usd.items():
-            spending = store.spending(room.persona_id, self._midnight, tenant=room.tenant, **chosen[name])
+            spending = store.spending(room.persona_id, midnight, tenant=room.tenant, **chosen[name])
             spent = await self.read(spending, None)
             if spent is None:
                 return f"The limits of a {name} cannot be read."
@@ -204,15 +206,16 @@ class Cycle:
         limits = self.settings.limits
         if self.claim is None or not limits.of_events:
             return ""
-        counted = self.services.store.engage(self.claim, limits, self._midnight)
+        counted = self.services.store.engage(self.claim, limits, await self._midnight())
         whose = await self.read(counted, "")
         if not whose:
             return ""
         return f"The limit of {limits.of_events[whose]} events of a {whose} and day is reached."
 
-    @property
-    def _midnight(self) -> datetime:
-        return self.services.clock.now().replace(hour=0, minute=0, second=0, microsecond=0)
+    async def _midnight(self) -> datetime:
+        """Return when the day began, by the clock of the store."""
+        now = await self.read(self.services.store.now(), self.services.clock.now())
+        return now.replace(hour=0, minute=0, second=0, microsecond=0)
 
     async def record_cost(self) -> None:
         """Record the usage of planning and evaluation; each step records its own."""

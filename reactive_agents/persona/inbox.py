@@ -7,13 +7,15 @@ work on one queue. A worker accepts events, claims due items, and reports outcom
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from datetime import datetime, timedelta
+from functools import partial
 from typing import TypeAlias
 
 import anyio
 import anyio.abc
+from attrs import evolve
 from returns.result import Failure, Result, Success
 
 from reactive_agents.core.errors import InboxFull, InvalidEvent, MemoryErrors, UnknownDomain
@@ -22,6 +24,7 @@ from reactive_agents.core.persona_events import PersonaEventDropped
 from reactive_agents.core.persona_queue import Submission, WorkItem, WorkKind
 from reactive_agents.core.personas import Domain, DomainEvent, PersonaOutcome
 from reactive_agents.effects import attempt, awaited, effect, task_group
+from reactive_agents.event_loop import to_the_end
 from reactive_agents.kernel import RunEvents
 from reactive_agents.persona.persona import Persona, try_later
 
@@ -42,7 +45,8 @@ class PersonaInbox(anyio.AsyncContextManagerMixin):
     interrupts that too. The rest stays in the queue for the next worker.
 
     Args:
-        on_outcome: called with the outcome of each processed event.
+        on_outcome: called with the outcome of each processed event. After the last of its tries, the event is
+            a dead letter.
     """
 
     def __init__(self, persona: Persona, on_outcome: OnOutcome | None = None) -> None:
@@ -63,8 +67,11 @@ class PersonaInbox(anyio.AsyncContextManagerMixin):
         await self._arm_schedules()
         self._looking = anyio.Lock()
         async with task_group() as self._group:
-            for kind in self._busy:
-                self._group.start_soon(self._serve, kind)
+            every = tuple(self.persona.domains)
+            for kind in ("event", "evaluation", "schedule"):
+                self._group.start_soon(self._serve, kind, every)
+            for domain in every:  # a channel that hangs delays its own messages alone
+                self._group.start_soon(self._serve, "delivery", (domain,))
             try:
                 yield self
             finally:
@@ -128,12 +135,12 @@ class PersonaInbox(anyio.AsyncContextManagerMixin):
         self._wake_waiters()
         return Success(submission)
 
-    async def _serve(self, kind: WorkKind) -> None:
+    async def _serve(self, kind: WorkKind, domains: Sequence[Domain]) -> None:
         places = anyio.Semaphore(self._config.max_contexts)
         async with anyio.create_task_group() as group:
             while True:
                 await places.acquire()
-                item = await self._next(kind)
+                item = await self._next(kind, domains)
                 if item is None:
                     return
                 if kind == "schedule":  # one that cannot be added pauses the others
@@ -163,7 +170,7 @@ class PersonaInbox(anyio.AsyncContextManagerMixin):
                 return
         self._armed_at = now
 
-    async def _next(self, kind: WorkKind) -> WorkItem | None:
+    async def _next(self, kind: WorkKind, domains: Sequence[Domain]) -> WorkItem | None:
         """Claim and return the next item; ``None`` when there will be no more."""
         in_turn = kind == "evaluation" and self.persona.settings.evaluation == "after"
         while True:
@@ -174,7 +181,7 @@ class PersonaInbox(anyio.AsyncContextManagerMixin):
                 if kind == "schedule":
                     await self._arm_schedules()
                 if not (in_turn and self._busy["event"]):  # events evaluate their plans themselves
-                    item = (await self.persona.claim(kind)).value_or(None)
+                    item = (await self.persona.claim(kind, domains=domains)).value_or(None)
                     if item is not None:
                         self._busy[kind] += 1
                         return item
@@ -215,16 +222,24 @@ class PersonaInbox(anyio.AsyncContextManagerMixin):
             self._wake_waiters()
 
     async def _report(self, item: WorkItem, outcome: PersonaOutcome) -> None:
+        persona = self.persona
         if self._on_outcome is not None:
+            if item.status == "open":  # its end was stored, and its tries are counted anew
+                item = evolve(item, status="answered", attempts=1)
+            if await persona.gave_up(item):
+                return
             try:
-                with anyio.fail_after(self.persona.settings.timeouts.step_s):
+                with anyio.fail_after(persona.settings.timeouts.step_s):
                     await awaited(self._on_outcome(outcome))
             except Exception as error:  # noqa: BLE001 - a function of the program
                 _log.warning("The outcome of event %s was not taken.", item.key, exc_info=error)
                 reason = f"The outcome was not taken: {type(error).__name__}: {error}"
-                await try_later(item, reason, self.persona.settings.delivery, self.persona.services)
+                await try_later(item, reason, persona.settings.delivery, persona.services)
                 return
-        await self.persona.end_event(item)
+            except BaseException:  # a worker that is cancelled has not tried it
+                await to_the_end(partial(attempt, persona.services.store.release(item)))
+                raise
+        await persona.end_event(item, outcome)
 
     def _wake_waiters(self) -> None:
         changed, self._changed = self._changed, anyio.Event()

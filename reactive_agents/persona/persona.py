@@ -34,7 +34,6 @@ from reactive_agents.core.persona_queue import (
     WorkFilter,
     WorkItem,
     WorkKind,
-    WorkStatus,
     delivery_key,
     digest_of,
 )
@@ -242,12 +241,15 @@ class Persona:
 
         Fails with ``MemoryUnavailable``.
         """
-        store, now, own = self.services.store, self.services.clock.now(), self._schedules
+        store, own = self.services.store, self._schedules
+        clock = await attempt(store.now())  # that of this machine may be days ahead
         listed = WorkFilter(self.settings.id, ("schedule",), ("open",), limit=_MOST_SCHEDULES)
         found = await attempt(store.find_work(listed))
+        if isinstance(clock, Failure):
+            return Failure(clock.failure())
         if isinstance(found, Failure):
             return Failure(found.failure())
-        every = [item for item in found.unwrap() if item.key.startswith(CRON)]
+        now, every = clock.unwrap(), [item for item in found.unwrap() if item.key.startswith(CRON)]
         stored = {(item.room.domain, item.key, to_json(item.event)): item for item in every}
         for key, (domain, each) in own.items():
             event = _scheduled(each)
@@ -282,16 +284,21 @@ class Persona:
     async def _come_due(self, item: WorkItem) -> bool:
         """Add the event of a schedule to the queue, and reschedule it.
 
-        Returns whether it was added.
+        Returns whether the queue took it.
         """
-        store, now, event = self.services.store, self.services.clock.now(), item.event
+        store, event = self.services.store, item.event
+        now = item.updated_at  # when it was claimed, by the clock of the store, by which it is due
         due, following = item.due or now, None
         if item.key.startswith(CRON):
-            now = max(now, due)  # it is due by the clock of the store
-            cron, timezone = str(event.details.get("cron")), str(event.details.get("timezone"))
-            due = latest_time(cron, timezone, due, now)
-            following = next_time(cron, timezone, now)
-            local = due.astimezone(ZoneInfo(timezone))  # an hour that occurs twice has one event
+            _, schedule = self._schedules[item.key]
+            due = latest_time(schedule.cron, schedule.timezone, due, now)
+            following = next_time(schedule.cron, schedule.timezone, now)
+            grace_s = schedule.misfire_grace_s
+            if grace_s is not None and (now - due).total_seconds() > grace_s:
+                _log.warning("The schedule %s missed its time of %s.", schedule.name, due.isoformat())
+                await attempt(store.release(item, due=following))
+                return True
+            local = due.astimezone(ZoneInfo(schedule.timezone))  # an hour that occurs twice has one event
             event = evolve(event, id=EventId(f"{event.id}@{local:%Y-%m-%dT%H:%M:%S}"))
         room = self.room_of(item.room.domain, event)
         added = await attempt(store.add_event(room, evolve(event, at=due)))
@@ -345,17 +352,16 @@ class Persona:
     # --- items of the queue -------------------------------------------------------------------------------
 
     async def claim(
-        self, kind: WorkKind, room: Room | None = None
+        self, kind: WorkKind, room: Room | None = None, *, domains: Sequence[Domain] = ()
     ) -> Result[WorkItem | None, errors.MemoryErrors]:
-        """Claim the next item of a kind in the persona's domains or one room.
+        """Claim the next item of a kind, in all domains, some of them, or one room.
 
         Fails with ``MemoryUnavailable``.
         """
         schedules = tuple(self._schedules) if kind == "schedule" else ()
+        places = tuple(domains or self.domains)
         return await attempt(
-            self.services.store.claim(
-                self.settings.id, kind, domains=tuple(self.domains), room=room, schedules=schedules
-            )
+            self.services.store.claim(self.settings.id, kind, domains=places, room=room, schedules=schedules)
         )
 
     async def work_event(self, item: WorkItem, event: DomainEvent | None = None) -> PersonaOutcome | None:
@@ -405,19 +411,25 @@ class Persona:
             if not await self._come_due(item):
                 await anyio.sleep(_POLL_S)  # it is due at once
             return None
-        if self._is_given_up(item):
-            reason = f"It was interrupted {item.attempts - 1} times, and it is given up."
-            await _end_dead(item, reason, self.services)
+        if await self.gave_up(item):
             return None
         if item.kind == "delivery":
             await self._deliver(item, item.message if text is None else text)
             return None
         return await self._evaluate(item)
 
-    async def end_event(self, item: WorkItem) -> None:
+    async def end_event(self, item: WorkItem, outcome: PersonaOutcome) -> None:
         """End an event after its outcome was reported."""
-        status: WorkStatus = "dead" if self._is_given_up(item) else "done"
-        await attempt(self.services.store.end_work(item, status))
+        await attempt(self.services.store.end_work(item, "dead" if outcome.given_up else "done"))
+
+    async def gave_up(self, item: WorkItem) -> bool:
+        """End work that ended too many processes as a dead letter; return whether it did."""
+        if not self._is_given_up(item):
+            return False
+        what = "Taking its outcome" if item.kind == "event" else "It"
+        reason = f"{what} was interrupted {item.attempts - 1} times, and it is given up."
+        await _end_dead(item, reason, self.services)
+        return True
 
     def _is_given_up(self, item: WorkItem) -> bool:
         """Return whether an item ended as many processes as it has tries.
@@ -426,7 +438,8 @@ class Persona:
         alone. If no tool can have been called there are more tries: nothing is done twice, and processes are
         seldom ended by the item.
         """
-        called = item.kind == "event" and item.plan_id and self.domains[item.room.domain].tool_names()
+        begun = item.kind == "event" and item.status == "open" and item.plan_id
+        called = begun and self.domains[item.room.domain].tool_names()
         return item.attempts > self.settings.delivery.tries * (1 if called else _TRIES_WITHOUT_CALLS) + 1
 
     # --- the parts of a cycle ---------------------------------------------------------------------------
@@ -511,7 +524,7 @@ class Persona:
             here[-1].start_soon(self._evaluate_in_turn, item)
         else:
             outcome = await self.evaluated(item, outcome)
-        await self.end_event(item)
+        await self.end_event(item, outcome)
         return outcome
 
     async def _deliver_in_turn(
@@ -724,8 +737,8 @@ class Persona:
             await cycle.publish(
                 persona_events.PersonaPlanEnded, plan_id=plan.id, status="failed", reason=reason, answer=""
             )
-        outcome = PersonaOutcome(event.id, "failed", reason, plan, room=cycle.room)
-        return await self._end(outcome, plan, cycle, is_dead=True)
+        outcome = PersonaOutcome(event.id, "failed", reason, plan, room=cycle.room, given_up=True)
+        return await self._end(outcome, plan, cycle)
 
     async def _execute(self, plan: PersonaPlan, cycle: Cycle) -> PersonaOutcome:
         services = self.services
@@ -781,9 +794,7 @@ class Persona:
             ended = "completed"
         return await self._end(PersonaOutcome(plan.event.id, ended, reason, plan, answer), plan, cycle)
 
-    async def _end(
-        self, outcome: PersonaOutcome, plan: PersonaPlan | None, cycle: Cycle, *, is_dead: bool = False
-    ) -> PersonaOutcome:
+    async def _end(self, outcome: PersonaOutcome, plan: PersonaPlan | None, cycle: Cycle) -> PersonaOutcome:
         """Store the end of an event with its message, in one transaction."""
         outcome = evolve(
             outcome,
@@ -804,9 +815,8 @@ class Persona:
             outcome,
             plan,
             messages,
-            evaluates and not is_dead,
+            evaluates and not outcome.given_up,
             cycle.unstored_usd,
-            is_dead,
             cycle.unrecorded,
         )
         if cycle.claim is not None:
@@ -861,10 +871,11 @@ class Persona:
 
         After a day of delays by its channel, tries count again.
         """
-        now = self.services.clock.now()
-        if failed.retry_after_s is None or now - item.created_at > MOST_DELAY:
+        if failed.retry_after_s is None or item.updated_at - item.created_at > MOST_DELAY:
             return False
-        due = now + timedelta(seconds=max(failed.retry_after_s, self.settings.delivery.backoff_s))
+        due = self.services.clock.now() + timedelta(
+            seconds=max(failed.retry_after_s, self.settings.delivery.backoff_s)
+        )
         return (await attempt(self.services.store.release(item, due=due))).value_or(False)
 
     async def _send(

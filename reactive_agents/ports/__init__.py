@@ -769,6 +769,10 @@ class PersonaQueue(Protocol):
         """
         ...
 
+    def now(self) -> Effect[datetime, MemoryErrors]:
+        """Return the time by the clock that all processes share, as that of due times."""
+        ...
+
     def add_schedule(
         self, room: Room, key: str, event: DomainEvent, due: datetime
     ) -> Effect[None, MemoryErrors]:

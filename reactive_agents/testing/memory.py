@@ -191,7 +191,7 @@ class _Tables:
         self._failure = failure
         self._connection = sqlite3.connect(sqlite.IN_PROCESS, isolation_level=None, check_same_thread=False)
         self._one_at_a_time = threading.Lock()
-        weakref.finalize(self, self._connection.close)
+        weakref.finalize(self, self._connection.close).atexit = False  # a thread may still use it
         sqlite.migrate(self._connection, MEMORY)
 
     def do(self, work: sql.Work[_T]) -> _T:

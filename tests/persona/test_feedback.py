@@ -323,8 +323,9 @@ async def waiting_evaluation(bench: PersonaBench) -> WorkItem:
     (await attempt(bench.store.add_event(bench.persona.room_of("chat", event), event))).unwrap()
     item = (await bench.persona.claim("event")).unwrap()
     assert item is not None
-    await bench.persona.work_event(item)
-    await bench.persona.end_event(item)
+    outcome = await bench.persona.work_event(item)
+    assert outcome is not None
+    await bench.persona.end_event(item, outcome)
     evaluation = (await bench.persona.claim("evaluation")).unwrap()
     assert evaluation is not None
     return evaluation

@@ -7,6 +7,7 @@ from typing import Any
 import anyio
 import pytest
 from attrs import evolve
+from returns.future import FutureResult
 from returns.result import Result, Success
 
 from reactive_agents.core.errors import InboxFull, InvalidEvent, MemoryErrors, UnknownDomain
@@ -14,6 +15,7 @@ from reactive_agents.core.ids import EventId, PersonaId
 from reactive_agents.core.persona_events import (
     PersonaEventDropped,
     PersonaEventReceived,
+    PersonaStageFailed,
     PersonaStepStarted,
 )
 from reactive_agents.core.persona_queue import WorkFilter, WorkItem, WorkKind
@@ -283,6 +285,117 @@ async def test_an_outcome_that_is_not_taken_in_time_holds_up_no_other_room() -> 
     assert taken == ["e1"]
     (dead,) = (await attempt(bench.store.find_work(WorkFilter(statuses=("dead",))))).unwrap()
     assert (dead.key, dead.reason) == ("e0", "The outcome was not taken: TimeoutError: ")
+
+
+class ProcessEndsError(BaseException):
+    """Ends the process of a worker."""
+
+
+async def killed_while_its_outcome_is_taken(bench: PersonaBench) -> bool:
+    """Begin a worker whose process ends when it takes an outcome; return whether it did."""
+
+    def take(outcome: PersonaOutcome) -> None:
+        raise ProcessEndsError
+
+    try:
+        async with PersonaInbox(bench.persona, take):
+            pass
+    except BaseExceptionGroup:
+        return True
+    return False
+
+
+async def test_an_outcome_at_which_processes_end_is_a_dead_letter(caplog: pytest.LogCaptureFixture) -> None:
+    bench = inbox_bench()
+    release = bench.store.release
+    bench.store.release = lambda *_, **__: FutureResult.from_value(
+        True
+    )  # a process that is gone does nothing
+    event, kills = an_event(), 0
+    (await attempt(bench.store.add_event(bench.persona.room_of("chat", event), event))).unwrap()
+    while kills < 20 and await killed_while_its_outcome_is_taken(bench):
+        kills += 1
+        alter(bench.store, "UPDATE persona_work SET holder = ''")
+    (dead,) = (await attempt(bench.store.find_work(WorkFilter(kinds=("event",))))).unwrap()
+    reason = "Taking its outcome was interrupted 10 times, and it is given up."
+    assert (kills, dead.status, dead.reason) == (10, "dead", reason)
+    assert f"The event {dead.number} is a dead letter: {reason}" in caplog.messages
+    asked = len(bench.recorder.of(PersonaEventReceived))
+
+    bench.store.release = release
+    (await attempt(bench.store.order_work(dead.number, "retry"))).unwrap()
+    outcomes: list[PersonaOutcome] = []
+    async with PersonaInbox(bench.persona, outcomes.append):
+        pass
+    assert [each.answer for each in outcomes] == ["So."]
+    assert len(bench.recorder.of(PersonaEventReceived)) == asked, "it is not answered again"
+
+
+async def test_a_worker_that_is_cancelled_while_an_outcome_is_taken_has_not_tried_it() -> None:
+    bench, event = inbox_bench(), an_event()
+    (await attempt(bench.store.add_event(bench.persona.room_of("chat", event), event))).unwrap()
+    for _ in range(12):
+        with anyio.CancelScope() as scope:
+
+            async def take(outcome: PersonaOutcome, end: anyio.CancelScope = scope) -> None:
+                end.cancel()
+                await anyio.sleep_forever()
+
+            async with PersonaInbox(bench.persona, take):
+                pass
+    outcomes: list[PersonaOutcome] = []
+    async with PersonaInbox(bench.persona, outcomes.append):
+        pass
+    assert [each.answer for each in outcomes] == ["So."]
+
+
+async def test_the_tries_of_an_event_are_none_of_its_outcome() -> None:
+    bench, event, tries = inbox_bench(), an_event(), 0
+    added = await attempt(bench.store.add_event(bench.persona.room_of("chat", event), event))
+    item = added.unwrap().item
+    alter(bench.store, "UPDATE persona_work SET attempts = 3 WHERE number = ?", item.number)
+
+    def take(outcome: PersonaOutcome) -> None:
+        nonlocal tries
+        tries += 1
+        if tries < 3:
+            raise ConnectionError("busy")
+
+    async with PersonaInbox(bench.persona, take):
+        for _ in range(5):
+            bench.clock.advance(60)
+            await anyio.sleep(1)
+    assert bench.store.work[item.number].status == "done"
+
+
+async def test_a_channel_that_hangs_delays_no_other() -> None:
+    order: list[str] = []
+
+    async def hang(event: DomainEvent, text: str) -> None:
+        await anyio.sleep_forever()
+
+    async def post(event: DomainEvent, text: str) -> None:
+        order.append(event.id)
+
+    bench = persona_bench(
+        ScriptedLLM(forever(say("So."))),
+        deliver=hang,
+        reasoning=False,
+        inbox=InboxConfig(max_contexts=1),
+        delivery=DeliveryPolicy(tries=1),
+    )
+    bench.persona.domains["mail"] = evolve(bench.persona.domains["chat"], name="mail", deliver=post)
+
+    def failed(event: object) -> None:
+        if isinstance(event, PersonaStageFailed):
+            order.append("timed out")
+
+    bench.persona.services.events.subscribe(failed)
+    async with PersonaInbox(bench.persona) as inbox:
+        for number, domain in enumerate(("chat", "mail")):
+            event = an_event(name=f"e{number}", context=domain)
+            (await attempt(inbox.submit(domain, event))).unwrap()
+    assert order == ["e1", "timed out"]
 
 
 async def test_what_cannot_be_put_in_is_refused() -> None:

@@ -505,6 +505,14 @@ async def test_limits_of_a_day(limits: DailyLimits, statuses: list[str]) -> None
     assert (await bench.process(name="tomorrow")).status == "completed"
 
 
+@pytest.mark.parametrize("limits", [DailyLimits(user_events=1), DailyLimits(user_usd=0.01)])
+async def test_a_day_is_that_of_the_database_on_a_machine_whose_clock_is_ahead(limits: DailyLimits) -> None:
+    bench = persona_bench(ScriptedLLM(forever(say("So.", cost_usd=0.02))), reasoning=False, limits=limits)
+    bench.clock.advance(24 * 3600)
+    bench.store._tables.skew_us = -24 * 3600 * 1_000_000
+    assert [(await bench.process(name=name)).status for name in ("e1", "e2")] == ["completed", "declined"]
+
+
 class Together(ScriptedLLM):
     """A model whose first answers come when there are as many questions as rooms."""
 

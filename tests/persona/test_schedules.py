@@ -108,7 +108,8 @@ async def test_a_schedule_with_any_change_is_another_one(name: str) -> None:
     assert await resumed(bench) == []
     assert await resumed(another_process(bench, evolve(MORNING, **{name: CHANGES[name]}))) == []
     assert len({each.key for each in bench.store.work.values()}) == 2
-    assert CHANGES.keys() == {each.name for each in fields(EventSchedule)} - {"name"}
+    of_the_process = {"misfire_grace_s"}
+    assert CHANGES.keys() == {each.name for each in fields(EventSchedule)} - {"name"} - of_the_process
 
 
 async def test_a_removed_schedule_comes_no_more_and_is_dropped_after_a_day() -> None:
@@ -230,6 +231,55 @@ async def test_each_event_comes_once_whatever_the_clocks_of_the_machines_say(ske
             if second % 2 == (machine is bench):
                 names += [name for name, _ in await resumed(machine)]
     assert names == [f"morning@{START:%Y-%m-%d}T08:00:00"]
+
+
+def set_clock(machine: PersonaBench, days: float, of_machine: float) -> None:
+    """Set the clock of the database, and that of a machine, to so many days after the start."""
+    machine.store._clock = machine.clock
+    machine.clock._start = START + timedelta(days=of_machine)
+    machine.store._tables.skew_us = round((days - of_machine) * 24 * 3600 * 1e6)
+
+
+async def test_a_machine_whose_clock_is_ahead_drops_no_schedule_of_another_version() -> None:
+    old = bench_with(MORNING)
+    new = bench_with(store=old.store)
+    set_clock(old, 0, 0)
+    assert await resumed(old) == []
+    set_clock(new, 0.1, 3)
+    assert await resumed(new) == []
+    set_clock(old, 1, 1)
+    assert await resumed(old) == [(f"morning@{START:%Y-%m-%d}T08:00:00", "team")]
+
+
+async def test_a_machine_whose_clock_is_ahead_adds_no_event_of_a_later_day() -> None:
+    bench = bench_with(MORNING)
+    for day in range(3):
+        set_clock(bench, day, day + 2)
+        expected = [(f"morning@{START + timedelta(days=day - 1):%Y-%m-%d}T08:00:00", "team")]
+        assert await resumed(bench) == (expected if day else [])
+
+
+async def test_a_machine_whose_clock_is_behind_makes_up_for_the_latest_time_alone() -> None:
+    bench = bench_with(MORNING)
+    set_clock(bench, 0, 0)
+    assert await resumed(bench) == []
+    set_clock(bench, 5, 1)
+    assert await resumed(bench) == [(f"morning@{START + timedelta(days=4):%Y-%m-%d}T08:00:00", "team")]
+
+
+@pytest.mark.parametrize(("late_h", "comes"), [(1, True), (3, False)])
+async def test_an_event_that_is_too_late_waits_for_its_next_time(
+    late_h: int, comes: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    bench = bench_with(evolve(MORNING, misfire_grace_s=2 * 3600))
+    assert await resumed(bench) == []
+    advance(bench, 3 + (8 + late_h) / 24)
+    missed = START.replace(hour=8) + timedelta(days=3)
+    assert await resumed(bench) == [(f"morning@{missed:%Y-%m-%dT%H:%M:%S}", "team")] * comes
+    told = f"The schedule morning missed its time of {missed.isoformat()}."
+    assert (told in caplog.messages) is not comes
+    advance(bench, 1 - late_h / 24)
+    assert len(await resumed(bench)) == 1
 
 
 async def test_an_event_that_could_not_be_stored_is_added_later_under_its_id() -> None:

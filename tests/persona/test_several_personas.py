@@ -83,7 +83,7 @@ async def other_process(persona: Persona, outcomes: list[PersonaOutcome]) -> Asy
             outcome = await persona.work_event(item)
             assert outcome is not None
             outcomes.append(outcome)
-            await persona.end_event(item)
+            await persona.end_event(item, outcome)
 
     @effect
     async def added(room: Room, event: DomainEvent, **options: Any) -> Result[Submission, MemoryErrors]:

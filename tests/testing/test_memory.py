@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from datetime import timedelta
 
 import pytest
@@ -237,3 +239,20 @@ async def test_a_tracker_can_be_down_and_records_nothing_then() -> None:
     assert await attempt(tracker.get_best_strategy("query")) == Failure(DOWN)
     assert await attempt(tracker.history("query")) == Failure(DOWN)
     assert tracker.known == {}
+
+
+AT_EXIT = """
+import atexit
+
+def use():
+    print(*store._tables.rows("SELECT 1"))
+
+atexit.register(use)  # called last
+from reactive_agents.testing import InMemoryPersonaStore
+store = InMemoryPersonaStore()
+"""
+
+
+def test_a_thread_can_use_a_store_while_its_process_ends() -> None:
+    ended = subprocess.run([sys.executable, "-c", AT_EXIT], capture_output=True, text=True, check=True)
+    assert ended.stdout == "(1,)\n", ended.stderr

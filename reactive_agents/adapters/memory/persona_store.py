@@ -316,6 +316,11 @@ class SqlitePersonaStore:
         return await self._database.write("add_event", work, of=f"events of {room.persona_id}")
 
     @effect
+    async def now(self) -> Result[datetime, MemoryErrors]:
+        """Return the time of the clock that all processes share."""
+        return await self._database.read("now", lambda _: moment_of(self._now()))
+
+    @effect
     async def add_schedule(
         self, room: personas.Room, key: str, event: personas.DomainEvent, due: datetime
     ) -> Result[None, MemoryErrors]:
@@ -456,14 +461,13 @@ class SqlitePersonaStore:
             plan = end.plan
             ended = file.execute(
                 "UPDATE persona_work SET status = 'answered', reason = ?, plan_id = ?, outcome = ?, "
-                "cost_usd = cost_usd + ?, attempts = CASE WHEN ? THEN attempts ELSE 1 END, updated_at = ? "
+                "cost_usd = cost_usd + ?, attempts = 1, updated_at = ? "
                 "WHERE number = ? AND holder = ?",
                 (
                     without_surrogates(end.outcome.reason),
                     None if plan is None else plan.id,
                     to_json(evolve(end.outcome, plan=None)),
                     end.cost_usd,
-                    end.is_dead,
                     self._now(),
                     claim.number,
                     claim.holder,
@@ -593,7 +597,7 @@ class SqlitePersonaStore:
         def work(file: Transaction) -> bool:
             status, needed = "dropped", "'dead', 'open'"
             if order == "retry":
-                status, needed = "open", "'dead', 'dropped', 'open', 'done'"
+                status, needed = _retried(file, number), "'dead', 'dropped', 'open', 'done'"
             changed = file.execute(
                 "UPDATE persona_work SET status = ?, reason = CASE "
                 "WHEN kind = 'delivery' AND attempts > 0 AND reason = '' THEN ? ELSE reason END, "
@@ -957,6 +961,16 @@ def item_of(row: Sequence[Any]) -> queue.WorkItem:
         "outcome": outcome,
     }
     return queue.WorkItem(room=room, **{**known, **read})
+
+
+def _retried(file: Transaction, number: int) -> queue.WorkStatus:
+    """Return the status of a retried item; an untaken answer is not made again."""
+    row = file.execute(
+        "SELECT outcome FROM persona_work WHERE number = ? AND status = 'dead' AND outcome IS NOT NULL",
+        (number,),
+    ).fetchone()
+    outcome = None if row is None else _readable(row[0], personas.PersonaOutcome)
+    return "answered" if outcome is not None and outcome.status in ("completed", "declined") else "open"
 
 
 def _waiting(

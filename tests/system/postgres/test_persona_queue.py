@@ -125,8 +125,8 @@ def comparable(value: Any) -> Any:
 
 def end_of(claim: WorkItem, said: Sequence[NewMessage], dead: bool) -> EventEnd:
     plan = a_persona_plan(event=claim.event, name=f"plan-{claim.key}", domain=claim.room.domain)
-    outcome = PersonaOutcome(claim.event.id, "completed", "why")
-    return EventEnd(outcome, plan, tuple(said), evaluate=not dead, cost_usd=0.25, is_dead=dead)
+    outcome = PersonaOutcome(claim.event.id, "failed" if dead else "completed", "why", given_up=dead)
+    return EventEnd(outcome, plan, tuple(said), evaluate=not dead, cost_usd=0.25)
 
 
 async def done_in(store: Any, clock: FakeClock, done: Sequence[Step]) -> list[Any]:
