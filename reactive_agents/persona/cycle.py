@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal, TypeAlias, TypeVar
 from zoneinfo import ZoneInfo
 
 import anyio
@@ -38,7 +38,6 @@ from reactive_agents.core.tasks import Task, TaskResult
 from reactive_agents.core.texts import shortened
 from reactive_agents.core.tools import RESERVED_NAMES
 from reactive_agents.effects import Effect, attempt, beside
-from reactive_agents.engine import ExecutionEngine
 from reactive_agents.engine.conversations import shown_history
 from reactive_agents.engine.guardrail import publish_findings
 from reactive_agents.engine.services import RunOverrides
@@ -475,42 +474,24 @@ async def add_thought(
 
 # --- execution of a step: a full run of the domain's engine ---------------------------------------------
 
+RunEnd: TypeAlias = Result[TaskResult, TaskFailed | errors.ExecutionError]
+"""How the run of a step ended."""
+
 
 async def execute_step(plan: personas.PersonaPlan, step: PlanStep, cycle: Cycle) -> personas.StepOutcome:
     """Execute a step; partial, abstained and timed-out runs are failures."""
-    services, domain, engine = cycle.services, cycle.domain, cycle.domain.engine
-    started = services.clock.monotonic()
-    limit = cycle.settings.timeouts.step_s
-    run_id, recorded = RunId(services.ids.new()), None
+    ids, engine = cycle.services.ids, cycle.domain.engine
+    started = cycle.services.clock.monotonic()
+    run_id, recorded = RunId(ids.new()), None
     if (record := engine.ports.record.value_or(None)) is not None:
         run_id = _run_id_of(plan, step)
         recorded = await _recorded_run(run_id, record, cycle)
-    is_last, room = prompts.is_last_step(plan, step), plan.room
-    learnings = await _followed(plan, cycle) if is_last else ()
-    again = any(each.status == "failed" for each in plan.plan.steps)
-    failures = [each for each in await ended_steps(plan, cycle) if not each.success] if again else []
-    task = Task(
-        TaskId(services.ids.new()),
-        engine.settings.agent_id,
-        prompts.step_content(
-            plan,
-            step,
-            failures=failures,
-            thoughts=cycle.thoughts,
-            learnings=learnings,
-            now=cycle.local_time,
-        ),
-        services.clock.now(),
-        type=plan.domain,
-        user=known_user(plan.event),
-        history=prompts.room_messages(cycle.transcript),
-        metadata={"event": plan.event.id, "room": room.context_id, "tenant": room.tenant},
-        scope=room.key,
-    )
-    task = task if recorded is None else recorded.task  # whatever has been noted since it began
+    # a recorded one keeps its task, whatever has been noted since it began
+    task = await _task_of(plan, step, cycle) if recorded is None else recorded.task
+    is_last = prompts.is_last_step(plan, step)
     prompt = prompts.step_instructions(cycle.settings, engine.settings.system_prompt, is_last=is_last)
     overrides = RunOverrides(
-        domain.deps,
+        cycle.domain.deps,
         settings={"system_prompt": prompt, **_budget(cycle)},
         accept_changes=recorded is not None,
     )
@@ -523,28 +504,60 @@ async def execute_step(plan: personas.PersonaPlan, step: PlanStep, cycle: Cycle)
     unsubscribe = engine.ports.events.subscribe(note, run_id=run_id)
     try:
         streaming = cycle.settings.streaming and is_last
-        ended, timed_out = await _run_with_timeout(
-            engine, task, run_id, limit, overrides, streaming=streaming
-        )
+        ended, timed_out = await _run_with_timeout(task, run_id, overrides, cycle, streaming=streaming)
     finally:
         unsubscribe()
-    error: errors.StepErrors | None = None
-    output, steps, tokens, cost_usd = "", tuple[ReasoningStep, ...](), 0, 0.0
     match ended:
-        case Success(result):
-            output, steps = result.output or "", result.steps
-            tokens, cost_usd = result.metadata.tokens_used, result.metadata.cost_usd
-            if not result.success:
-                error = errors.StepIncomplete(step.id, result.reason, result.metadata.terminated_by)
         case Failure(TaskFailed(error=errors.RunInterrupted() as interrupted)) if cycle.claim is not None:
             raise UnreadableError(interrupted.message)  # a later try continues it
+    outcome = _outcome_of(step, run_id, ended, decided, cycle)
+    if timed_out and outcome.error is not None:
+        outcome = evolve(outcome, error=errors.StepTimedOut(step.id, cycle.settings.timeouts.step_s))
+    return evolve(outcome, duration_ms=(cycle.services.clock.monotonic() - started) * 1000)
+
+
+async def _task_of(plan: personas.PersonaPlan, step: PlanStep, cycle: Cycle) -> Task:
+    """Return the task of the run of a step, with what earlier steps and the room say."""
+    room = plan.room
+    learnings = await _followed(plan, cycle) if prompts.is_last_step(plan, step) else ()
+    again = any(each.status == "failed" for each in plan.plan.steps)
+    failures = [each for each in await ended_steps(plan, cycle) if not each.success] if again else []
+    content = prompts.step_content(
+        plan, step, failures=failures, thoughts=cycle.thoughts, learnings=learnings, now=cycle.local_time
+    )
+    return Task(
+        TaskId(cycle.services.ids.new()),
+        cycle.domain.engine.settings.agent_id,
+        content,
+        cycle.services.clock.now(),
+        type=plan.domain,
+        user=known_user(plan.event),
+        history=prompts.room_messages(cycle.transcript),
+        metadata={"event": plan.event.id, "room": room.context_id, "tenant": room.tenant},
+        scope=room.key,
+    )
+
+
+def _outcome_of(
+    step: PlanStep, run_id: RunId, ended: RunEnd, decided: Mapping[CallId, bool], cycle: Cycle
+) -> personas.StepOutcome:
+    """Return the outcome of a step whose run ended, and count what it cost.
+
+    Args:
+        decided: whether calls were approved.
+    """
+    error: errors.StepErrors | None = None
+    output, steps, metadata = "", tuple[ReasoningStep, ...](), None
+    match ended:
+        case Success(result):
+            output, steps, metadata = result.output or "", result.steps, result.metadata
+            if not result.success:
+                error = errors.StepIncomplete(step.id, result.reason, metadata.terminated_by)
         case Failure(TaskFailed() as failed):
-            error, steps = failed.error, failed.steps
-            tokens, cost_usd = failed.metadata.tokens_used, failed.metadata.cost_usd
+            error, steps, metadata = failed.error, failed.steps, failed.metadata
         case Failure(errors.ExecutionError() as defect):
             error = defect
-    if timed_out and error is not None:
-        error = errors.StepTimedOut(step.id, limit)
+    tokens, cost_usd = (0, 0.0) if metadata is None else (metadata.tokens_used, metadata.cost_usd)
     cycle.step_tokens += tokens
     cycle.step_cost_usd += cost_usd
     return personas.StepOutcome(
@@ -552,10 +565,9 @@ async def execute_step(plan: personas.PersonaPlan, step: PlanStep, cycle: Cycle)
         run_id=run_id,
         success=error is None,
         output=output,
-        at=services.clock.now(),
+        at=cycle.services.clock.now(),
         error=error,
         detail="" if error is None else _last_tool_error(steps),
-        duration_ms=(services.clock.monotonic() - started) * 1000,
         tokens=tokens,
         cost_usd=cost_usd,
         calls=calls_of(steps, decided),
@@ -574,29 +586,24 @@ async def ended_steps(plan: personas.PersonaPlan, cycle: Cycle) -> tuple[persona
     return tuple(each.outcome for each in ended)
 
 
-async def cancel_steps(plan: personas.PersonaPlan, cycle: Cycle) -> None:
+async def cancel_steps(plan: personas.PersonaPlan, cycle: Cycle) -> tuple[personas.StepOutcome, ...]:
     """Cancel the durable runs of the steps in progress, which nothing is to continue.
 
-    What they spent becomes a part of the event's.
+    What they spent becomes a part of the event's; their outcomes say what they did.
     """
-    engine = cycle.domain.engine
-    record = engine.ports.record.value_or(None)
-    if record is None:
-        return
+    record = cycle.domain.engine.ports.record.value_or(None)
+    outcomes: list[personas.StepOutcome] = []
     for step in plan.plan.steps:
-        if step.status != "in_progress":
+        if record is None or step.status != "in_progress":
             continue
         run_id = _run_id_of(plan, step)
         recorded = await _recorded_run(run_id, record, cycle)
         if recorded is None:
             continue
         overrides = RunOverrides(accept_changes=True, cancels=True)
-        limit = cycle.settings.timeouts.step_s
-        ended, _ = await _run_with_timeout(engine, recorded.task, run_id, limit, overrides, streaming=False)
-        match ended:
-            case Success(TaskResult(metadata=metadata)) | Failure(TaskFailed(metadata=metadata)):
-                cycle.step_tokens += metadata.tokens_used
-                cycle.step_cost_usd += metadata.cost_usd
+        ended, _ = await _run_with_timeout(recorded.task, run_id, overrides, cycle)
+        outcomes.append(_outcome_of(step, run_id, ended, {}, cycle))
+    return tuple(outcomes)
 
 
 def _run_id_of(plan: personas.PersonaPlan, step: PlanStep) -> RunId:
@@ -670,31 +677,25 @@ def is_abstention(outcome: personas.StepOutcome) -> bool:
 
 
 async def _run_with_timeout(
-    engine: ExecutionEngine,
-    task: Task,
-    run_id: RunId,
-    limit: float,
-    overrides: RunOverrides,
-    *,
-    streaming: bool,
-) -> tuple[Result[TaskResult, TaskFailed | errors.ExecutionError], bool]:
+    task: Task, run_id: RunId, overrides: RunOverrides, cycle: Cycle, *, streaming: bool = False
+) -> tuple[RunEnd, bool]:
     """Run the task; return its result and whether it timed out.
 
     On a timeout the engine cancels the run, so that its usage is recorded. A durable one that another process
     has, such as a recovery of the agent, is waited for no longer.
     """
-    timed_out = False
+    engine, timed_out = cycle.domain.engine, False
 
     async def cancel_later(scope: anyio.CancelScope) -> None:
         nonlocal timed_out
-        await anyio.sleep(limit)
+        await anyio.sleep(cycle.settings.timeouts.step_s)
         timed_out = True
         if engine.ports.record != Nothing and engine.get_context(task.id) == Nothing:
             scope.cancel()
         engine.cancel(task.id)
 
     elsewhere = errors.ExecutionError("Another process has the run of the step.", task.id, "think")
-    ended: Result[TaskResult, TaskFailed | errors.ExecutionError] = Failure(elsewhere)
+    ended: RunEnd = Failure(elsewhere)
     async with beside(cancel_later):
         try:
             ended = await engine.conduct(task, run_id=run_id, streaming=streaming, overrides=overrides)

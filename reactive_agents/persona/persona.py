@@ -69,7 +69,7 @@ from reactive_agents.persona.cycle import (
     is_abstention,
 )
 from reactive_agents.persona.domain import PersonaDomain, should_engage
-from reactive_agents.persona.plan_changes import answer_of, begin_step, end_plan
+from reactive_agents.persona.plan_changes import answer_of, begin_step, end_plan, fail_step
 from reactive_agents.persona.planning import expand_large_step
 from reactive_agents.persona.reasoning_system import PersonaReasoningSystem
 
@@ -732,7 +732,9 @@ class Persona:
             replaced = self.services.store.replace_event(cycle.claim, unchecked)
             await cycle.read(replaced, default=True, stage="record")
         if plan is not None:
-            await cancel_steps(plan, cycle)
+            for cancelled in await cancel_steps(plan, cycle):
+                plan = fail_step(plan, cancelled)
+                await cycle.publish(persona_events.PersonaStepEnded, plan_id=plan.id, outcome=cancelled)
             plan = end_plan(plan, "failed", self.services.clock.now())
             await cycle.publish(
                 persona_events.PersonaPlanEnded, plan_id=plan.id, status="failed", reason=reason, answer=""

@@ -248,9 +248,15 @@ async def test_the_run_of_an_event_that_is_given_up_is_cancelled(tmp_path: Path,
         reasoning=False, timeouts={"step_s": 0.2 if is_elsewhere else 60.0}
     ).build() as ada:
         (outcome,) = (await attempt(ada.persona.resume())).unwrap()
+        assert outcome.plan is not None
+        journal = (await attempt(ada.persona.services.store.journal(outcome.plan.task.id))).unwrap()
     await other.aclose()
     assert (outcome.status, outcome.cost_usd) == ("failed", 0.0 if is_elsewhere else 0.5)
     assert "given up" in outcome.reason
+    (ended,) = (each.outcome for each in journal if isinstance(each, PersonaStepEnded))
+    states = [] if is_elsewhere else [("hang", "may have taken effect")]
+    assert [(each.tool, each.state) for each in ended.calls] == states
+    assert [each.status for each in outcome.plan.plan.steps] == ["failed"]
     with closing(sqlite3.connect(tmp_path / "runs.db")) as record:
         (found,) = record.execute("SELECT status, wanted FROM runs").fetchall()
     assert found == (("open", "cancel") if is_elsewhere else ("cancelled", ""))
