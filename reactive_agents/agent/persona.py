@@ -222,39 +222,18 @@ def _resolve_domain(domain: DomainConfig, described: Personas) -> Result[_Resolv
 def _with_agent(
     domain: DomainConfig, components: DomainComponents, described: Personas
 ) -> Result[_ResolvedDomain, ConfigErrors]:
-    config = described.config
-    for template in domain.templates:
-        problem = template_problem(template)
-        if problem is not None:
-            return Failure(evolve(problem, option=f"domains.{domain.name}.{problem.option}"))
-    names = [each.name for each in domain.schedules]
-    for schedule in domain.schedules:
-        option = f"domains.{domain.name}.schedules.{schedule.name}"
-        if names.count(schedule.name) > 1:
-            return Failure(InvalidConfig(option, "the name twice", "each name once"))
-        try:
-            next_time(schedule.cron, schedule.timezone, datetime.fromtimestamp(0, UTC))
-        except ValueError as error:
-            return Failure(InvalidConfig(option, f"{schedule.cron!r} in {schedule.timezone}", f"{error}"))
-        known = () if domain.channel is None else domain.channel.known_tenants
-        if known and schedule.tenant not in known:
-            expected = f"a tenant of the channel: {', '.join(map(repr, known))}"
-            return Failure(InvalidConfig(f"{option}.tenant", repr(schedule.tenant), expected))
-    own = components.agent
-    if own is not None and own.deps_function is not None and components.deps is None:
-        found = checked_deps_function(own.deps_function, own.deps)
-        wrong = found if isinstance(found, InvalidConfig) else None
-        components = evolve(components, deps=found)
-    else:
-        wrong = wrong_deps(None if own is None else own.deps, components.deps)
-    if wrong is not None:
-        return Failure(evolve(wrong, option=f"domains.{domain.name}.deps"))
-    agent = domain.agent
-    own = components.agent or AgentComponents(tools=agent.tools)
+    problem = _wrong_template(domain) or _wrong_schedule(domain)
+    if problem is not None:
+        return Failure(evolve(problem, option=f"domains.{domain.name}.{problem.option}"))
+    own, config = components.agent or AgentComponents(tools=domain.agent.tools), described.config
+    deps = _checked_deps(own, components.deps)
+    if isinstance(deps, InvalidConfig):
+        return Failure(evolve(deps, option=f"domains.{domain.name}.deps"))
     files = (*own.config_files, *described.config_files, *assembly.stored_paths(config.memory))
     own = evolve(own, config_files=files)
     if domain.reminders:
         own = evolve(own, tools=(*own.tools, remind))
+    agent = domain.agent
     if agent.name == AgentConfig().name:
         agent = evolve(agent, name=f"{config.persona_id}-{domain.name}")
     model, default = agent.model, ModelConfig()
@@ -263,8 +242,36 @@ def _with_agent(
         agent = evolve(agent, model=evolve(model, **{name: getattr(config.model, name) for name in left}))
         own = own if own.llm is not None else evolve(own, llm=described.llm)
     return assembly.resolve_agent(agent, own).map(
-        lambda resolved: _ResolvedDomain(resolved, components, domain)
+        lambda resolved: _ResolvedDomain(resolved, evolve(components, deps=deps), domain)
     )
+
+
+def _checked_deps(own: AgentComponents, given: object) -> object:
+    """Return the dependencies of runs, the function that makes them, or an error."""
+    if own.deps_function is not None and given is None:
+        return checked_deps_function(own.deps_function, own.deps)
+    return wrong_deps(own.deps, given) or given
+
+
+def _wrong_template(domain: DomainConfig) -> InvalidConfig | None:
+    return next(filter(None, map(template_problem, domain.templates)), None)
+
+
+def _wrong_schedule(domain: DomainConfig) -> InvalidConfig | None:
+    names = [each.name for each in domain.schedules]
+    tenants = () if domain.channel is None else domain.channel.known_tenants
+    for schedule in domain.schedules:
+        option = f"schedules.{schedule.name}"
+        if names.count(schedule.name) > 1:
+            return InvalidConfig(option, "the name twice", "each name once")
+        try:
+            next_time(schedule.cron, schedule.timezone, datetime.fromtimestamp(0, UTC))
+        except ValueError as error:
+            return InvalidConfig(option, f"{schedule.cron!r} in {schedule.timezone}", f"{error}")
+        if tenants and schedule.tenant not in tenants:
+            expected = f"a tenant of the channel: {', '.join(map(repr, tenants))}"
+            return InvalidConfig(f"{option}.tenant", repr(schedule.tenant), expected)
+    return None
 
 
 def _compose(persona: Personas, domains: tuple[_ResolvedDomain, ...]) -> PersonaAgent:

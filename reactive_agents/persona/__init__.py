@@ -17,7 +17,7 @@ from reactive_agents.persona.cycle import Cycle, PersonaServices, begin_cycle
 from reactive_agents.persona.domain import Check, Deliver, Describe, Engage, PersonaDomain, should_engage
 from reactive_agents.persona.inbox import PersonaInbox
 from reactive_agents.persona.persona import Persona, VariantReport, compare_personas
-from reactive_agents.persona.planning import FormulatedPlan, decide_adjustment
+from reactive_agents.persona.planning import decide_adjustment
 from reactive_agents.persona.reasoning_system import PersonaReasoningSystem
 
 __all__ = [
@@ -26,7 +26,6 @@ __all__ = [
     "Deliver",
     "Describe",
     "Engage",
-    "FormulatedPlan",
     "Persona",
     "PersonaDomain",
     "PersonaInbox",

@@ -50,10 +50,12 @@ from reactive_agents.core.personas import (
     PersonaPlan,
     PersonaSettings,
     PersonaTask,
+    PlanAdjustment,
     Room,
+    StepOutcome,
     joined_names,
 )
-from reactive_agents.core.plans import PlanStatus
+from reactive_agents.core.plans import PlanStatus, PlanStep
 from reactive_agents.core.run_record import latest_time, next_time
 from reactive_agents.effects import attempt, beside, effect, outcome_of, task_group
 from reactive_agents.event_loop import to_the_end
@@ -70,7 +72,7 @@ from reactive_agents.persona.cycle import (
 )
 from reactive_agents.persona.domain import PersonaDomain, should_engage
 from reactive_agents.persona.plan_changes import answer_of, begin_step, end_plan, fail_step
-from reactive_agents.persona.planning import expand_large_step
+from reactive_agents.persona.planning import adjust_plan, expand_large_step, formulate_plan
 from reactive_agents.persona.reasoning_system import PersonaReasoningSystem
 
 _log = logging.getLogger("reactive_agents")
@@ -568,15 +570,16 @@ class Persona:
         return None
 
     async def _run_cycle(self, event: DomainEvent, cycle: Cycle) -> PersonaOutcome:
-        domain, claim, store = cycle.domain, cycle.claim, self.services.store
-        earlier: PersonaPlan | None = None
+        claim, store = cycle.claim, self.services.store
+        active: PersonaPlan | None = None
         if claim is not None:
             await cycle.attempt_or("record", store.begin_task(claim, cycle.events.task_id), True)
             found = await cycle.read(store.plan_of_event(cycle.room, event.id), Nothing)
-            earlier = found.value_or(None)  # its completed steps are not repeated
-        active = earlier if earlier is not None and earlier.plan.status == "active" else None
-        if claim is not None and self._is_given_up(claim):
-            return await self._give_up(event, active, cycle)
+            active = found.value_or(None)  # its completed steps are not repeated
+            if active is not None and active.plan.status != "active":
+                active = None
+            if self._is_given_up(claim):
+                return await self._give_up(event, active, cycle)
         await cycle.recall()
         if active is not None:
             completed = sum(step.status == "completed" for step in active.plan.steps)
@@ -586,22 +589,19 @@ class Persona:
             async with _typing(event, cycle):
                 return await self._execute(active, cycle)
         await cycle.publish(
-            persona_events.PersonaEventReceived, persona_id=self.settings.id, domain=domain.name, event=event
+            persona_events.PersonaEventReceived,
+            persona_id=self.settings.id,
+            domain=cycle.domain.name,
+            event=event,
         )
         event, blocked = await self._guarded(event, cycle)  # later prompts include declined events
         try:
-            if blocked:
-                decision = EngagementDecision(engage=False, reason=blocked)
-            elif event.feedback is None:
-                decision = await self._decide(event, cycle)
-            else:
-                noted = await self.reasoning.take_feedback(event.feedback, cycle)
-                decision = EngagementDecision(engage=False, reason=noted)
+            decision = await self._decide(event, blocked, cycle)
         except UnreadableError:
             raise
         except Exception as error:  # noqa: BLE001 - an engage function is the user's code
             reason = f"Whether to engage could not be decided: {type(error).__name__}: {error}"
-            return await self._end(PersonaOutcome(event.id, "failed", reason, room=cycle.room), None, cycle)
+            return await self._end(PersonaOutcome(event.id, "failed", reason), None, cycle)
         await cycle.publish(
             persona_events.PersonaEngagementDecided,
             persona_id=self.settings.id,
@@ -613,10 +613,10 @@ class Persona:
             declined = _declined(event, cycle.room, decision.reason)
             return await self._end(evolve(declined, refused=decision.refused), None, cycle)
         try:
-            description = domain.description_of(event)
+            description = cycle.domain.description_of(event)
         except Exception as error:  # noqa: BLE001 - a describe function is the user's code
             reason = f"The event could not be described: {type(error).__name__}: {error}"
-            return await self._end(PersonaOutcome(event.id, "failed", reason, room=cycle.room), None, cycle)
+            return await self._end(PersonaOutcome(event.id, "failed", reason), None, cycle)
         async with _typing(event, cycle):
             return await self._answer(event, description, cycle)
 
@@ -631,7 +631,7 @@ class Persona:
             triggered_by=event.id,
             created_at=self.services.clock.now(),
         )
-        formulated = await self.reasoning.formulate_plan(task, event, cycle)
+        formulated = await formulate_plan(task, event, cycle)
         plan = formulated.plan
         if formulated.corrects:
             await self._take_correction(event, cycle)
@@ -657,22 +657,18 @@ class Persona:
                 await self.reasoning.take_feedback(feedback, cycle)
                 return
 
-    async def _decide(self, event: DomainEvent, cycle: Cycle) -> EngagementDecision:
-        policy, now = self.settings.engagement, self.services.clock.now()
-        since = now - timedelta(seconds=policy.window_s)
-        recent = [plan.task.created_at for plan in await cycle.plans(since=since, limit=policy.max_events)]
-        speakers = ("", self.settings.name, *policy.peers)
-        said = tuple(each for each in cycle.heard if not each.is_reaction)
-        of_people = (each.author not in speakers for each in reversed(said))
-        decision = should_engage(
-            event,
-            name=self.settings.name,
-            policy=policy,
-            recent=recent,
-            now=now,
-            peer_turns=len(tuple(takewhile(not_, of_people))),
-            transcript=said,
-        )
+    async def _decide(self, event: DomainEvent, blocked: str, cycle: Cycle) -> EngagementDecision:
+        """Decide whether to engage with an event; a reaction is only noted.
+
+        Args:
+            blocked: why a guardrail blocked it, if so.
+        """
+        if blocked:
+            return EngagementDecision(engage=False, reason=blocked)
+        if event.feedback is not None:
+            noted = await self.reasoning.take_feedback(event.feedback, cycle)
+            return EngagementDecision(engage=False, reason=noted)
+        decision = await self._by_policy(event, cycle)
         if decision.engage:
             with anyio.fail_after(self.settings.timeouts.step_s):
                 decision = await outcome_of(cycle.domain.decide(event, cycle.heard))
@@ -681,6 +677,23 @@ class Persona:
             if reached:
                 return EngagementDecision(engage=False, reason=reached, refused=True)
         return decision
+
+    async def _by_policy(self, event: DomainEvent, cycle: Cycle) -> EngagementDecision:
+        policy, now = self.settings.engagement, self.services.clock.now()
+        since = now - timedelta(seconds=policy.window_s)
+        recent = [plan.task.created_at for plan in await cycle.plans(since=since, limit=policy.max_events)]
+        speakers = ("", self.settings.name, *policy.peers)
+        said = tuple(each for each in cycle.heard if not each.is_reaction)
+        of_people = (each.author not in speakers for each in reversed(said))
+        return should_engage(
+            event,
+            name=self.settings.name,
+            policy=policy,
+            recent=recent,
+            now=now,
+            peer_turns=len(tuple(takewhile(not_, of_people))),
+            transcript=said,
+        )
 
     async def _guarded(self, event: DomainEvent, cycle: Cycle) -> tuple[DomainEvent, str]:
         """Return the event after the guardrail, and why it is blocked, if so.
@@ -739,17 +752,16 @@ class Persona:
             await cycle.publish(
                 persona_events.PersonaPlanEnded, plan_id=plan.id, status="failed", reason=reason, answer=""
             )
-        outcome = PersonaOutcome(event.id, "failed", reason, plan, room=cycle.room, given_up=True)
+        outcome = PersonaOutcome(event.id, "failed", reason, plan, given_up=True)
         return await self._end(outcome, plan, cycle)
 
     async def _execute(self, plan: PersonaPlan, cycle: Cycle) -> PersonaOutcome:
-        services = self.services
-        queued = services.store.waiting(self.settings.id, "event", domains=tuple(self.domains))
+        queued = self.services.store.waiting(self.settings.id, "event", domains=tuple(self.domains))
         waiting = await cycle.attempt_or("recall", queued, 0)
         load = min(1.0, (max(1, self._under_way) + waiting) / self.settings.inbox.capacity)
         await self.reasoning.update_state(cycle, focus=plan.plan.goal, load=load)
         status: PlanStatus = "completed"
-        abstained = False
+        failed: OutcomeStatus = "failed"
         reason = "Every step succeeded or was recovered from."
         while (step := plan.next_step) is not None:
             reached = await cycle.read_limits()  # other events of the tenant spend at the same time
@@ -760,28 +772,12 @@ class Persona:
             if expanded is not None:
                 plan = expanded
                 continue
-            plan = begin_step(plan, step.id, services.clock.now())
-            await cycle.save(plan, progress=False)  # bounds the retries of a step that ends the process
-            await cycle.publish(persona_events.PersonaStepStarted, plan_id=plan.id, step=step)
-            outcome = await execute_step(plan, step, cycle)
-            adjustment = await self.reasoning.adjust_plan(plan, outcome, cycle)
+            outcome, adjustment = await self._take_step(plan, step, cycle)
             plan = adjustment.plan
-            if adjustment.action == "ABORT":  # on disk at once, so that a restart does not continue it
-                status, reason, abstained = "failed", adjustment.reasoning, is_abstention(outcome)
-                plan = end_plan(plan, status, services.clock.now())
-            stamp = cycle.events.stamp()
-            step_ended = persona_events.PersonaStepEnded(*stamp, plan_id=plan.id, outcome=outcome)
-            await cycle.save(plan, ended=step_ended)  # later steps are told of a failed one
-            await cycle.publish(
-                persona_events.PersonaPlanAdjusted,
-                plan_id=plan.id,
-                step_id=step.id,
-                action=adjustment.action,
-                reasoning=adjustment.reasoning,
-                error_kind=adjustment.error_kind,
-            )
+            if adjustment.action == "ABORT":
+                failed, reason = "abstained" if is_abstention(outcome) else "failed", adjustment.reasoning
         if plan.plan.status == "active":
-            plan = end_plan(plan, status, services.clock.now())
+            plan = end_plan(plan, status, self.services.clock.now())
         answer = answer_of(plan)
         await cycle.publish(
             persona_events.PersonaPlanEnded,
@@ -791,10 +787,32 @@ class Persona:
             answer=answer,
         )
         await self.reasoning.update_state(cycle, focus="")
-        ended: OutcomeStatus = "abstained" if abstained else "failed"
-        if plan.plan.status == "completed":
-            ended = "completed"
+        ended: OutcomeStatus = "completed" if plan.plan.status == "completed" else failed
         return await self._end(PersonaOutcome(plan.event.id, ended, reason, plan, answer), plan, cycle)
+
+    async def _take_step(
+        self, plan: PersonaPlan, step: PlanStep, cycle: Cycle
+    ) -> tuple[StepOutcome, PlanAdjustment]:
+        """Execute a step, and store how the plan continues."""
+        plan = begin_step(plan, step.id, self.services.clock.now())
+        await cycle.save(plan, progress=False)  # bounds the retries of a step that ends the process
+        await cycle.publish(persona_events.PersonaStepStarted, plan_id=plan.id, step=step)
+        outcome = await execute_step(plan, step, cycle)
+        adjustment = await adjust_plan(plan, outcome, cycle)
+        if adjustment.action == "ABORT":  # on disk at once, so that a restart does not continue it
+            ended = end_plan(adjustment.plan, "failed", self.services.clock.now())
+            adjustment = evolve(adjustment, plan=ended)
+        step_ended = persona_events.PersonaStepEnded(*cycle.events.stamp(), plan_id=plan.id, outcome=outcome)
+        await cycle.save(adjustment.plan, ended=step_ended)  # later steps are told of a failed one
+        await cycle.publish(
+            persona_events.PersonaPlanAdjusted,
+            plan_id=plan.id,
+            step_id=step.id,
+            action=adjustment.action,
+            reasoning=adjustment.reasoning,
+            error_kind=adjustment.error_kind,
+        )
+        return outcome, adjustment
 
     async def _end(self, outcome: PersonaOutcome, plan: PersonaPlan | None, cycle: Cycle) -> PersonaOutcome:
         """Store the end of an event with its message, in one transaction."""

@@ -1,4 +1,4 @@
-"""Planning, adaptation and evaluation of a persona; access to its learnings."""
+"""Evaluation and learning of a persona; access to its plans and learnings."""
 
 from __future__ import annotations
 
@@ -38,7 +38,6 @@ from reactive_agents.persona.learnings import (
     present_confidence,
 )
 from reactive_agents.persona.plan_changes import answer_of, evaluation_of, evaluation_shape
-from reactive_agents.persona.planning import FormulatedPlan, adjust_plan, formulate_plan
 from reactive_agents.persona.prompts import EVALUATING, evaluation_content
 from reactive_agents.reasoning.structured_output.question import Question
 
@@ -233,7 +232,7 @@ MOST_PREOCCUPATIONS = 3
 
 
 class PersonaReasoningSystem:
-    """The reasoning of a persona: planning, adaptation, evaluation and learning."""
+    """The plans and learnings of a persona, and how they change by outcomes."""
 
     def __init__(self, settings: personas.PersonaSettings, services: PersonaServices) -> None:
         self.settings = settings
@@ -249,18 +248,6 @@ class PersonaReasoningSystem:
             yield
         finally:
             self._changing.release()
-
-    async def formulate_plan(
-        self, task: personas.PersonaTask, event: personas.DomainEvent, cycle: Cycle
-    ) -> FormulatedPlan:
-        """Formulate a plan; see :func:`reactive_agents.persona.planning.formulate_plan`."""
-        return await formulate_plan(task, event, cycle)
-
-    async def adjust_plan(
-        self, plan: personas.PersonaPlan, outcome: personas.StepOutcome, cycle: Cycle
-    ) -> personas.PlanAdjustment:
-        """Adjust a plan after a step: see ``planning.adjust_plan``."""
-        return await adjust_plan(plan, outcome, cycle)
 
     async def evaluate_outcome(
         self, plan: personas.PersonaPlan, cycle: Cycle
