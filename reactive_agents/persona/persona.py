@@ -31,6 +31,7 @@ from reactive_agents.core.persona_queue import (
     CRON,
     EventEnd,
     NewMessage,
+    Submission,
     WorkFilter,
     WorkItem,
     WorkKind,
@@ -448,18 +449,10 @@ class Persona:
 
     async def _process_in_turn(self, room: Room, event: DomainEvent) -> PersonaOutcome:
         added = await attempt(self.services.store.add_event(room, event))
-        own = added.map(lambda submission: submission.item).value_or(None)
-        is_new = added.map(lambda submission: submission.is_new).value_or(False)
-        if own is None:  # the store failed, but the event is answered
-            cycle = begin_cycle(
-                self.settings, self.services, self.domains[room.domain], TaskId(self.services.ids.new()), room
-            )
-            if isinstance(added, Failure):
-                await cycle.attempt_or("record", FutureResult.from_failure(added.failure()), None)
-            try:
-                return await self._run_cycle(event, cycle)
-            finally:
-                await cycle.record_cost()
+        submission = added.value_or(None)
+        own = None if submission is None else submission.item
+        if submission is None or own is None:
+            return await self._process_without_queue(room, event, added)
         if not own.is_open:
             return _declined(event, room, _HANDLED if own.status == "done" else own.reason)
         pause_s, key, looked, failures = 0.01, (room, event.id), False, 0
@@ -483,15 +476,28 @@ class Persona:
             if isinstance(taken, PersonaOutcome):
                 return taken
             now = await self._current(own)
-            if is_new and now.outcome is not None:  # another worker was faster
+            if submission.is_new and now.outcome is not None:  # another worker was faster
                 return await self._with_plan(now.outcome, now)
-            if (now.holder or not now.is_open) and taken is _NOT_TAKEN and not (is_new and now.is_open):
+            is_waited_for = taken is not _NOT_TAKEN or (submission.is_new and now.is_open)
+            if (now.holder or not now.is_open) and not is_waited_for:
                 if looked:  # it is not of this process, which would have returned
                     ended = _CANCELLED if now.status == "dropped" else _HANDLED
                     return _declined(event, room, _UNDER_WAY if now.is_open else ended)
                 looked = True
             await anyio.sleep(pause_s)
             pause_s = min(_POLL_S, pause_s * 2)
+
+    async def _process_without_queue(
+        self, room: Room, event: DomainEvent, added: Result[Submission, errors.MemoryErrors]
+    ) -> PersonaOutcome:
+        """Answer an event that the store did not take."""
+        task_id = TaskId(self.services.ids.new())
+        cycle = begin_cycle(self.settings, self.services, self.domains[room.domain], task_id, room)
+        await cycle.attempt_or("record", FutureResult.from_result(added), None)
+        try:
+            return await self._run_cycle(event, cycle)
+        finally:
+            await cycle.record_cost()
 
     async def _current(self, item: WorkItem) -> WorkItem:
         chosen = WorkFilter.of_event(item.room, item.event.id, item.kind)
