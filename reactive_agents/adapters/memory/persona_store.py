@@ -92,7 +92,7 @@ class SqlitePersonaStore:
         self._records = record_redactor(redactor or Redactor())
         self._clock = clock or SystemClock()
         self._leases: LeaseRenewal[None] = LeaseRenewal("persona-leases", self._renew)
-        self._served: dict[tuple[PersonaId, queue.WorkKind], str] = {}
+        self._served: dict[tuple[PersonaId, queue.WorkKind, tuple[str, ...]], str] = {}
 
     async def aclose(self) -> None:
         """Close the database and stop renewing leases; the next use opens it again."""
@@ -358,7 +358,8 @@ class SqlitePersonaStore:
         Among rooms of equal priority, tenants take turns.
         """
         holder = new_holder()
-        served = self._served.get((persona_id, kind))
+        place = persona_id, kind, tuple(domains)
+        served = self._served.get(place)
         chosen = (*(domains if room is None else _place(room)), *(schedules if kind == "schedule" else ()))
 
         def work(file: Transaction) -> queue.WorkItem | None:
@@ -404,7 +405,7 @@ class SqlitePersonaStore:
         claimed = await self._database.write_soon("claim", work, of=f"claim {holder}")
         item = claimed.value_or(None)
         if item is not None:
-            self._served[persona_id, kind] = item.room.tenant
+            self._served[place] = item.room.tenant
             self._leases.hold(holder, None)
         return claimed
 

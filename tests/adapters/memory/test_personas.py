@@ -221,6 +221,22 @@ async def test_a_tenant_with_many_waiting_events_holds_up_no_other(store: Person
     assert await claimed(store) is None
 
 
+async def test_the_turns_of_the_tenants_of_a_domain_are_its_own(store: PersonaStore) -> None:
+    """Each domain has places for its messages."""
+    for room in range(3):
+        for domain, tenant in (("busy", "a"), ("chat", "a"), ("chat", "b")):
+            event = an_event(tenant=tenant, context=f"room-{room}")
+            place = Room(ADA, domain, event.context_id, tenant)
+            (await attempt(store.add_event(place, event))).unwrap()
+    turns = []
+    for _ in range(3):
+        for domain in ("busy", "chat"):
+            item = (await attempt(store.claim(ADA, "event", domains=(domain,)))).unwrap()
+            assert item is not None
+            turns += [item.room.tenant] if domain == "chat" else []
+    assert turns == ["a", "b", "a"]
+
+
 @pytest.mark.parametrize("message_id", ["half \ud83d of it", "\ud83d\ude00"])
 async def test_a_message_is_found_by_the_id_of_its_platform_whatever_that_is(
     store: PersonaStore, message_id: str
