@@ -377,6 +377,8 @@ class Persona:
         """
         if item.status == "answered" and item.outcome is not None:
             return await self._with_plan(item.outcome, item)
+        if await self.gave_up(item):
+            return None
         cycle = self._cycle_of(item)
         under_way = EVENT_UNDER_WAY.set((self, item.room, item.event))
         self._under_way += 1
@@ -426,16 +428,22 @@ class Persona:
         await attempt(self.services.store.end_work(item, "dead" if outcome.given_up else "done"))
 
     async def gave_up(self, item: WorkItem) -> bool:
-        """End work that ended too many processes as a dead letter; return whether it did."""
-        if not self._is_given_up(item):
+        """End work that ended too many processes as a dead letter; return whether it did.
+
+        An open event is given up with an end of its plan before; it comes here if that ends processes too.
+        """
+        is_open = item.kind == "event" and item.status == "open"
+        if item.attempts - 1 <= self._most_ends(item) * (2 if is_open else 1):
             return False
-        what = "Taking its outcome" if item.kind == "event" else "It"
+        what = "Taking its outcome" if item.status == "answered" and item.kind == "event" else "It"
         reason = f"{what} was interrupted {item.attempts - 1} times, and it is given up."
-        await _end_dead(item, reason, self.services)
+        policy = self.settings.delivery
+        message = _fallback(item.event.id, policy) if is_open and policy.fallback else None
+        await _end_dead(item, reason, self.services, message=message)
         return True
 
-    def _is_given_up(self, item: WorkItem) -> bool:
-        """Return whether an item ended as many processes as it has tries.
+    def _most_ends(self, item: WorkItem) -> int:
+        """Return how many processes an item may end, after the first one.
 
         The first one does not count: another event in progress may have ended it. Later tries of an event run
         alone. If no tool can have been called there are more tries: nothing is done twice, and processes are
@@ -443,7 +451,7 @@ class Persona:
         """
         begun = item.kind == "event" and item.status == "open" and item.plan_id
         called = begun and self.domains[item.room.domain].tool_names()
-        return item.attempts > self.settings.delivery.tries * (1 if called else _TRIES_WITHOUT_CALLS) + 1
+        return self.settings.delivery.tries * (1 if called else _TRIES_WITHOUT_CALLS)
 
     # --- the parts of a cycle ---------------------------------------------------------------------------
 
@@ -584,7 +592,7 @@ class Persona:
             active = found.value_or(None)  # its completed steps are not repeated
             if active is not None and active.plan.status != "active":
                 active = None
-            if self._is_given_up(claim):
+            if claim.attempts - 1 > self._most_ends(claim):
                 return await self._give_up(event, active, cycle)
         await cycle.recall()
         if active is not None:

@@ -239,7 +239,7 @@ async def test_the_run_of_an_event_that_is_given_up_is_cancelled(tmp_path: Path,
             await begun.wait()
             group.cancel_scope.cancel()
         with closing(sqlite3.connect(tmp_path / "ada.db")) as memory, memory:
-            memory.execute("UPDATE persona_work SET attempts = 9")  # it ended as many processes
+            memory.execute("UPDATE persona_work SET attempts = 5")  # it ended as many processes
     other = SqliteRunRecord(tmp_path / "runs.db", clock=SystemClock())
     if is_elsewhere:
         (run,) = (await attempt(other.runs(RunFilter()))).unwrap()

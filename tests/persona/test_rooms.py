@@ -762,7 +762,6 @@ async def test_an_event_at_which_processes_end_is_given_up(
         if is_planned:  # a step was begun, and its tools may be why
             plan = a_persona_plan(event=event)
             (await attempt(bench.store.save_plan(plan, claimed, progress=False))).unwrap()
-        assert not bench.persona._is_given_up(claimed)
         alter(bench.store, "UPDATE persona_work SET holder = ''")  # it was killed
     (outcome,) = (await attempt(bench.persona.resume())).unwrap()
     assert outcome.status == "failed"
@@ -772,6 +771,22 @@ async def test_an_event_at_which_processes_end_is_given_up(
     assert (await attempt(bench.store.order_work(dead.number, "retry"))).unwrap()
     (outcome,) = (await attempt(bench.persona.resume())).unwrap()
     assert (outcome.status, outcome.answer) == ("completed", "So.")
+
+
+async def test_an_event_whose_giving_up_ends_processes_too_is_a_dead_letter() -> None:
+    policy = DeliveryPolicy(fallback="A colleague will answer you.")
+    bench = persona_bench(ScriptedLLM(forever(say("So."))), reasoning=False, delivery=policy)
+    event = an_event()
+    (await attempt(bench.store.add_event(bench.persona.room_of("chat", event), event))).unwrap()
+    for _ in range(20):  # ten times before, and ten times as it was given up
+        claimed = (await bench.persona.claim("event")).unwrap()
+        assert claimed is not None
+        (await attempt(bench.store.begin_task(claimed, TaskId("task")))).unwrap()
+        alter(bench.store, "UPDATE persona_work SET holder = ''")
+    assert (await attempt(bench.persona.resume())).unwrap() == ()
+    message, dead = (await attempt(bench.store.find_work(WorkFilter()))).unwrap()
+    assert (dead.status, dead.reason) == ("dead", "It was interrupted 20 times, and it is given up.")
+    assert (message.kind, message.status, message.message) == ("delivery", "done", policy.fallback)
 
 
 async def test_an_end_that_could_not_be_stored_is_made_again() -> None:
@@ -925,7 +940,7 @@ async def test_what_no_guardrail_has_checked_is_in_no_later_prompt() -> None:
         setattr(bench.store, busy, kept)
     crashing = an_event("a third secret", "e3")
     (await attempt(bench.store.add_event(bench.persona.room_of("chat", crashing), crashing))).unwrap()
-    alter(bench.store, "UPDATE persona_work SET attempts = 99 WHERE status = 'open'")
+    alter(bench.store, "UPDATE persona_work SET attempts = 15 WHERE status = 'open'")
     (outcome,) = (await attempt(bench.persona.resume())).unwrap()
     assert "given up" in outcome.reason
     assert (await bench.process("Hello.", "e4")).answer == "So."
