@@ -213,7 +213,7 @@ class EventSchedule(Value):
         author: of each event.
         priority: 0 to 1.
         tenant: the customer of the program whose room it is.
-        misfire_grace_s: seconds after its time at which an event that was missed still comes, above 0;
+        misfire_grace_s: seconds after its time at which an event that was missed still comes, 1 or more;
             ``None`` for any time after.
     """
 
@@ -225,7 +225,7 @@ class EventSchedule(Value):
     author: str = field(default="schedule", validator=min_len(1))
     priority: float = field(default=0.5, validator=_fraction)
     tenant: str = ""
-    misfire_grace_s: float | None = field(default=None, validator=optional(gt(0.0)))
+    misfire_grace_s: float | None = field(default=None, validator=optional(ge(1.0)))
 
 
 @frozen(eq=False, repr=False)
