@@ -13,6 +13,7 @@ clock of the database.
 from __future__ import annotations
 
 import json
+import logging
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from functools import partial
@@ -43,6 +44,7 @@ from reactive_agents.core.redaction import Redactor
 from reactive_agents.effects import effect
 from reactive_agents.ports import Clock
 
+_log = logging.getLogger("reactive_agents")
 UNREADABLE = "[Its stored form cannot be read.]"
 """The content of an event that another version wrote, or that was damaged."""
 TRIED_BEFORE = "It was begun before a person ordered this."
@@ -376,13 +378,11 @@ class SqlitePersonaStore:
                 (persona_id, kind, *chosen, served),
             ).fetchall()
             for head, due, held_by, lease_until, attempts, begun, status in heads:
-                if held_by and lease_until >= at and not is_gone(held_by):
-                    continue
-                free_at = due
-                if held_by and attempts > 1:  # processes end repeatedly: retry the rest one at a time
-                    free_at = begun + int(CRASH_PAUSE_S * 1e6) * 4 ** min(attempts - 2, 2)
+                is_held = held_by and lease_until >= at and not is_gone(held_by)
+                # pauses cannot be measured with another clock
                 was_set_back = kind != "schedule" and begun > at + _CLOCK_TOLERANCE_US
-                if free_at > at and not was_set_back:  # pauses cannot be measured with another clock
+                free_at = _crash_pause_end(begun, attempts) if held_by and attempts > 1 else due
+                if is_held or (free_at > at and not was_set_back):
                     continue
                 tried = not (kind == "event" and status == "open")  # an event is tried when its task begins
                 row = file.execute(
@@ -400,6 +400,7 @@ class SqlitePersonaStore:
                     f"UPDATE persona_work SET status = 'dead', reason = ?, {_LET_GO} WHERE number = ?",
                     (UNREADABLE, head),
                 )
+                _log.warning("The %s %d is a dead letter: %s", kind, head, UNREADABLE)
             return None
 
         claimed = await self._database.write_soon("claim", work, of=f"claim {holder}")
@@ -962,6 +963,11 @@ def item_of(row: Sequence[Any]) -> queue.WorkItem:
         "outcome": outcome,
     }
     return queue.WorkItem(room=room, **{**known, **read})
+
+
+def _crash_pause_end(begun: int, attempts: int) -> int:
+    """Return when work at which processes ended is tried again: one at a time."""
+    return begun + int(CRASH_PAUSE_S * 1e6 * (1, 4, 16)[min(attempts - 2, 2)])
 
 
 def _retried(file: Transaction, number: int) -> queue.WorkStatus:

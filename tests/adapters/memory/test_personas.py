@@ -296,7 +296,7 @@ async def test_a_clock_that_is_set_back_makes_no_try_wait_for_it(tmp_path: Path)
 
 @pytest.mark.parametrize("column", ["event", "outcome"])
 async def test_what_cannot_be_read_is_a_dead_letter_that_holds_up_no_other_room(
-    tmp_path: Path, column: str
+    tmp_path: Path, column: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     store = SqlitePersonaStore(tmp_path / "memory.db")
     for name, context in (("e1", "a"), ("e2", "a"), ("e1", "b")):
@@ -311,6 +311,7 @@ async def test_what_cannot_be_read_is_a_dead_letter_that_holds_up_no_other_room(
     assert (following.room.context_id, following.key) == ("a", "e2")
     (dead,) = (await attempt(store.find_work(WorkFilter(ADA, statuses=("dead",))))).unwrap()
     assert (dead.number, dead.reason) == (1, "[Its stored form cannot be read.]")
+    assert caplog.messages == ["The event 1 is a dead letter: [Its stored form cannot be read.]"]
     said = (await attempt(store.transcript(following.room, before=following.number))).unwrap()
     unreadable = ["[Its stored form cannot be read.]"]
     assert [each.content for each in said] == (unreadable if column == "outcome" else [])
