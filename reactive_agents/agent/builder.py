@@ -330,8 +330,13 @@ class ReactiveAgents(ServiceOptions, Generic[R, _Deps]):
         return described._with_components(policies=(*self.components.policies, *policies))
 
     def with_tools(self, *tools: Tool[..., Any, _Deps] | tool_references.PlainFunction | str) -> Self:
-        """Add tools: functions, built-in names or ``module:function``."""
-        return self._with_components(tools=(*self.components.tools, *tools))
+        """Add tools: functions, built-in names or ``module:function``.
+
+        Without arguments it adds all built-in tools.
+        """
+        from reactive_agents.adapters.tools.builtin import builtin_tools
+
+        return self._with_components(tools=(*self.components.tools, *(tools or builtin_tools())))
 
     def with_handoffs(self, *agents: HandoffLike) -> Self:
         """Let the model hand the conversation over to other agents.

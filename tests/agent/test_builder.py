@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 from attrs import evolve
-from returns.maybe import Nothing
 from returns.result import Failure, Success
 
 from reactive_agents import AgentError, Personas, ReactiveAgent, ReactiveAgents, tool
@@ -278,9 +277,9 @@ async def test_hooks_survive_a_reset_of_the_container() -> None:
     assert seen == ["complete"]
 
 
-def test_an_empty_list_of_tools_adds_none() -> None:
-    assert start().with_tools(*[]).build().container.tooling.tools() == Nothing
-    tools: ToolService = start().with_tools(*builtin_tools()).build().container.tooling.tools().unwrap()
+def test_no_arguments_to_with_tools_means_all_built_in_ones() -> None:
+    agent = start().with_tools().build()
+    tools: ToolService = agent.container.tooling.tools().unwrap()
     assert [each.name for each in tools.definitions()] == list(builtin_tools())
 
 
