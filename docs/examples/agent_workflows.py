@@ -10,10 +10,11 @@ Prints:
 from __future__ import annotations
 
 import anyio
+from returns.result import Success
 
 from reactive_agents import AgentResult, ReactiveAgent, ReactiveAgents
 from reactive_agents.effects import gather
-from reactive_agents.testing import ScriptedLLM, Turn, answer, forever
+from reactive_agents.testing import ScriptedLLM, Turn, forever, say
 
 
 def agent(name: str, *turns: Turn) -> ReactiveAgent:
@@ -22,23 +23,23 @@ def agent(name: str, *turns: Turn) -> ReactiveAgent:
 
 
 async def one_after_the_other(places: list[str]) -> AgentResult:
-    searcher = agent("searcher", forever(answer("There are rooms.")))
-    writer = agent("writer", forever(answer("There are rooms everywhere.")))
+    searcher = agent("searcher", forever(say("There are rooms.")))
+    writer = agent("writer", forever(say("There are rooms everywhere.")))
     found = [(await searcher.run(f"Rooms in {place}?")).unwrap() for place in places]
     return await writer.run("Sum this up:\n" + "\n".join(found))
 
 
 async def side_by_side(places: list[str]) -> list[str]:
     """At most two at once; a run that fails is a failure in its place, and ends no other."""
-    clerk = agent("clerk", forever(answer("There are rooms.")))
+    clerk = agent("clerk", forever(say("There are rooms.")))
     outcomes = await gather([clerk.run_effect(f"Rooms in {place}?") for place in places], limit=2)
-    return [place for place, each in zip(places, outcomes, strict=True) if each.map(bool).value_or(False)]
+    return [place for place, each in zip(places, outcomes, strict=True) if isinstance(each, Success)]
 
 
 async def by_a_condition(letter: str) -> str:
-    judge = agent("judge", forever(answer("angry")))
+    judge = agent("judge", forever(say("angry")))
     kind = (await judge.run(f"Is this letter angry or friendly? {letter}")).unwrap()
-    clerk = agent("polite" if kind == "angry" else "brief", forever(answer("We are sorry.")))
+    clerk = agent("polite" if kind == "angry" else "brief", forever(say("We are sorry.")))
     return (await clerk.run(f"Reply to this letter: {letter}")).agent
 
 
