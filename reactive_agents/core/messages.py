@@ -123,3 +123,4 @@ class ToolMessage(Value):
 
 
 Message: TypeAlias = SystemMessage | UserMessage | AssistantMessage | ToolMessage
+"""A message of a conversation: the instructions, the user's, the model's, or the result of a tool."""
