@@ -347,7 +347,7 @@ class KernelContext(Value):
 
     @property
     def messages_of_others(self) -> tuple[Message, ...]:
-        """The messages besides those of this run: the prefix, and what the user said since."""
+        """The messages besides the run's own: the prefix, and later ones of the user."""
         return (*self.prefix, *map(UserMessage, self.later_messages()))
 
     @property

@@ -1,4 +1,4 @@
-"""Figures of an answer that contradict the results: swapped, miscompared, miscopied.
+"""Figures of an answer that contradict the results, as swapped ones do.
 
 Only what plainly contradicts is one: each thing has one number in its results, and the task asks for no more
 than to tell or compare them. All functions are pure and total.
@@ -141,7 +141,7 @@ def mistotalled(text: str, seen: Seen) -> tuple[str, ...]:
 
 
 def _totals_of(numbers: Sequence[float], counts: Sequence[float]) -> tuple[set[float], set[float]]:
-    """Return totals of so many of each, in any order, and what else may be told of them."""
+    """Return totals of so many of each, in any order, and parts of these."""
     totals, parts = set[float](), {fmean(numbers)}
     for each in {*permutations(counts)} if counts else ((1.0,) * len(numbers),):
         values = [count * number for count, number in zip(each, numbers, strict=True)]
@@ -300,7 +300,7 @@ def _whether(clause: str) -> bool | None:
 
 
 def _asks_how_far(task: str) -> bool:
-    """Return whether a task is about the difference: "much warmer", "ten degrees colder"."""
+    """Return whether a task is about the difference: "much warmer"."""
     return _DEGREE.search(task) is not None or any(numerals(task))
 
 

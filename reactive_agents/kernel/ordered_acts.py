@@ -601,10 +601,11 @@ def parts_left(
 def values_left(
     task: str, text: str, tools: Iterable[ToolDefinition], calls: Sequence[CompletedCall]
 ) -> tuple[str, ...]:
-    """Return the numbers of a list that an order has one call for each of, and no call had.
+    """Return the numbers of a list in an order that no call had.
 
-    "Set A to 18 and B to 21", where the only call had 18. The answer has them as if done. None if the order
-    has a condition, or if a call had a number that the task has not, which may stand for another.
+    "Set A to 18 and B to 21", which takes two calls, and the only one had 18. The answer has them as if done.
+    None if the order has a condition, or if a call had a number that the task has not, which may stand for
+    another.
 
     Args:
         calls: those that worked.
@@ -854,7 +855,7 @@ def was_done_before(text: str, tool: ToolDefinition, results: Iterable[str]) -> 
 
 
 def begins_done(result: str, tool: ToolDefinition) -> bool:
-    """Return whether a result begins with what a tool does as done: "Closed as invalid"."""
+    """Return whether a result begins with the act as done: "Closed as invalid"."""
     first = _TOKEN.search(result)
     return first is not None and not _acts_of(tool).isdisjoint(_past_acts(first[0]))
 

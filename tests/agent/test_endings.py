@@ -7,7 +7,16 @@ from typing import Any, TypeAlias
 
 import pytest
 
-from reactive_agents import ReactiveAgents, Tool, tool
+from reactive_agents import (
+    AssistantMessage,
+    ReactiveAgents,
+    Tool,
+    ToolCall,
+    ToolMessage,
+    UserMessage,
+    tool,
+)
+from reactive_agents.core.ids import CallId
 from reactive_agents.testing import ScriptedLLM, Turn, answer, call, forever, say
 
 Call: TypeAlias = tuple[str, Mapping[str, Any], str]
@@ -358,6 +367,21 @@ def test_an_honest_answer_completes_its_run(
     status, asked = ended(tools, task, calls, text, delivered=delivered)
     is_reckoned = "%" in task  # what follows in more than two steps is asked about once
     assert (status, asked > 0) == ("completed", is_reckoned)
+
+
+def test_a_number_that_an_earlier_turn_of_the_conversation_has_set_is_not_left() -> None:
+    text = "The den is heated to 19 and the attic to 16 degrees."
+    attic = ToolCall(CallId("1"), ATTIC[0], {**ATTIC[1]})
+    history = [
+        UserMessage("Heat the attic."),
+        AssistantMessage("", (attic,)),
+        ToolMessage(attic.id, attic.name, "ok"),
+        AssistantMessage("Done."),
+    ]
+    made = [call(name, **given) for name, given, _ in DEN]
+    builder = ReactiveAgents.create().with_llm(ScriptedLLM(*made, forever(answer(text)))).with_reasoning()
+    agent = builder.with_tools(tool_of(HEATING[0], DEN)).build()
+    assert agent.run_sync(HEAT, history=history).status == "completed"
 
 
 @pytest.mark.parametrize("delivered", [True, False])

@@ -767,23 +767,21 @@ def call_missing(
         values_left,
     )
 
+    calls, found = calls_made(made, results), results.values()
     if not is_called:
-        left = act_left(task, text, offered, called, results.values())
-        there = [each for each in offered if each not in unknown]
-        left = left or tool_verb_left(task, text, there, called, results.values())
+        there, tried = [each for each in offered if each not in unknown], {each.name for each in unknown}
+        left = (
+            act_left(task, text, offered, called, found)
+            or tool_verb_left(task, text, there, called, found)
+            or echoed_order_left(task, text, offered, called, calls, found, tried)
+        )
         if left:
             return f"no call of {' or '.join(left)} was made"
-    calls = calls_made(made, results)
-    tried = {each.name for each in unknown}
-    if not is_called and (
-        left := echoed_order_left(task, text, offered, called, calls, results.values(), tried)
-    ):
-        return f"no call of {' or '.join(left)} was made"
     if called.isdisjoint(acting) or not acting.isdisjoint(earlier):
         return ""
     given = _arguments_told(before, acting)
-    parts = tuple(each for each in parts_left(task, text, offered, calls) if not clauses.names(given, each))
-    parts = parts or values_left(task, text, offered, calls)
+    parts = parts_left(task, text, offered, calls) or values_left(task, text, offered, calls)
+    parts = tuple(each for each in parts if not (clauses.names(given, each) or occurs(each, given)))
     if not parts and told is not None:
         parts = replaced_left(task, text, offered, calls, told)
     return f"no call for {', '.join(parts)} has worked" if parts else ""
