@@ -17,6 +17,7 @@ from reactive_agents import (
     tool,
 )
 from reactive_agents.core.ids import CallId
+from reactive_agents.core.messages import Message
 from reactive_agents.testing import ScriptedLLM, Turn, answer, call, forever, say
 
 Call: TypeAlias = tuple[str, Mapping[str, Any], str]
@@ -372,7 +373,7 @@ def test_an_honest_answer_completes_its_run(
 def test_a_number_that_an_earlier_turn_of_the_conversation_has_set_is_not_left() -> None:
     text = "The den is heated to 19 and the attic to 16 degrees."
     attic = ToolCall(CallId("1"), ATTIC[0], {**ATTIC[1]})
-    history = [
+    history: list[Message] = [
         UserMessage("Heat the attic."),
         AssistantMessage("", (attic,)),
         ToolMessage(attic.id, attic.name, "ok"),
