@@ -88,7 +88,11 @@ def told_texts(context: KernelContext) -> tuple[str, ...]:
     """
     ours = context.input.task if context.input.user_task else None
     return tuple(
-        [_TURNS.sub("", each.content) for each in context.messages_of_others if each.content != ours]
+        [
+            _TURNS.sub("", each.content) if isinstance(each, SystemMessage) else each.content
+            for each in context.messages_of_others
+            if each.content != ours
+        ]
     )
 
 
