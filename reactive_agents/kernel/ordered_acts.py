@@ -640,6 +640,8 @@ def _parallel_values(parts: Sequence[str]) -> dict[str | float, str]:
     for number, part in enumerate(parts):
         words = part.split()
         places = [at for at, word in enumerate(words) if _DIGIT.search(word)]
+        if len(places) > 1:  # "X1 to 40"
+            places = [at for at in places if not any(map(str.isalpha, words[at]))]
         value = _numbers_in(words[places[0]]) if len(places) == 1 and words[1:] else {}
         if len(value) != 1:
             return {}

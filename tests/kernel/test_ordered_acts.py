@@ -624,6 +624,7 @@ SET = "Set A to 18 and B to 21."
         (SET, "A is at 18 and B at 21 now.", "set_value name=A value=18", ("21",)),
         (SET, "A is 18, B is 21.", "set_value name=B value=21", ("18",)),
         ("Stelle A auf 5 und B auf 7.", "A steht auf 5 und B auf 7.", "set_value name=A value=5", ("7",)),
+        ("Set X1 to 40 and X2 to 50.", "X1 is 40, X2 is 50.", "set_value name=X1 value=40", ("50",)),
         ("Order 6 lamps and 2 rugs.", "6 lamps and 2 rugs are on the way.", "order_item quantity=6", ("2",)),
         ("Set A to 3, B to 4 and C to 5.", "A is 3, B 4 and C 5.", "set_value name=A value=3", ("4", "5")),
     ],
