@@ -204,6 +204,7 @@ DONE: tuple[tuple[Sequence[str], str, Sequence[Call], str], ...] = (
     (HOME, "Is it warmer than 20 degrees in the nursery?", NURSERY, "No, it's only 18.5 degrees."),
     (HOME, "Is the nursery below 19?", NURSERY, "Yes, it's at 18.5."),
     (WEATHER, "Is Naples much warmer than Riga?", ONE_CLOSER, "No, by one degree: 6 °C against 5 °C."),
+    (WEATHER, "Is Naples a good deal warmer than Riga?", ONE_CLOSER, "No, one degree at most."),
     (WEATHER, "Is Naples at least ten degrees warmer than Riga?", ONE_CLOSER, "No, only one."),
     (WEATHER, "Ist es in Riga viel kälter als in Naples?", ONE_CLOSER, "Nein, nur um ein Grad."),
     (PRICES, "Is Aero more than twice as expensive as Nova?", DESKS, "No, 249 euros are not twice 219."),
