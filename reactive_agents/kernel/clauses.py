@@ -538,11 +538,14 @@ def asks_for_text(task: str) -> bool:
 
 
 def asks_to_know(task: str) -> bool:
-    """Return whether a task asks a question, or begins with a verb of looking up."""
-    if REQUEST_MARK.search(task) or asks_for_text(task):
+    """Return whether a task asks a question, or begins with a verb of looking up.
+
+    "Tell me what you will do" asks for no look-up.
+    """
+    if REQUEST_MARK.search(task):
         return True
     act = act_of(task)
-    return bool(act) and is_reading(act)
+    return not speaks_to_reader(task) and (asks_for_text(task) or (bool(act) and is_reading(act)))
 
 
 def is_unread(text: str) -> bool:

@@ -393,6 +393,7 @@ def test_an_answer_that_first_asks_for_what_it_needs_is_no_announcement(delivere
     assert status == "completed"
 
 
-def test_what_a_model_delivers_about_itself_needs_no_call() -> None:
-    task, text = "What can you do with two cities?", "I'll look up their distance by road."
+@pytest.mark.parametrize("task", ["What can you do with two cities?", "Tell me what you will do with them."])
+def test_what_a_model_delivers_about_itself_needs_no_call(task: str) -> None:
+    text = "I'll look up their distance by road."
     assert ended(ROADS, task, (), text, delivered=True) == ("completed", 0)
