@@ -46,7 +46,7 @@ USER_FACTOR = 4
 """The factor of the half-life of a person's statements."""
 
 FORGOTTEN_BELOW = 0.05
-"""The strength below which an entry is expired, and deleted by the next flush."""
+"""The strength below which an entry is expired, and flushes delete it."""
 
 REINFORCEMENT = 0.1
 """The share of the difference to full importance that an entry gains when seen again."""
