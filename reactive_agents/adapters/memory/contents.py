@@ -11,7 +11,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TypeVar
 
-from returns.result import Result, Success
+from returns.result import Result
 
 from reactive_agents.adapters import sql
 from reactive_agents.adapters.postgres import table_of
@@ -139,10 +139,8 @@ class SqliteContent:
         def work(file: sql.Transaction) -> None:
             file.execute("DELETE FROM content_holders WHERE holder = ?", (f"run:{run_id}",))
 
-        deleted = await self._write("delete", work)
-        if isinstance(deleted, Success):
-            await self._file.empty_log()
-        return deleted
+        deleted = await sql.erase(self._file, "delete", work, of="contents")
+        return deleted.alt(partial(_unavailable, "delete"))
 
     def _shared_now(self) -> int:
         """Return the time of the clock that all processes share, within a transaction."""
