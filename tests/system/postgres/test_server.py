@@ -12,7 +12,6 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager, suppress
 from datetime import timedelta
-from math import inf
 from multiprocessing import get_context
 from pathlib import Path
 from random import Random
@@ -438,16 +437,23 @@ async def test_a_server_without_a_free_connection_is_waited_for_and_then_a_failu
     database = PostgresDatabase(of_role, BUDGET, lambda sentence, _: sentence, patience_s=0.5)
     assert await database.write("open", lambda _: None) == Success(None)
     await database.aclose()
-    with psycopg.connect(of_role):
-        failed = await database.read("read", lambda _: None)
-        assert "cannot be reached" in failed.failure()
-        assert "too many connections for role" in failed.failure()
-    patient = PostgresDatabase(of_role, BUDGET, lambda sentence, _: sentence, patience_s=30.0)
-    taken = psycopg.connect(of_role)
+    taken = list[psycopg.Connection]()
+
+    def take() -> bool:
+        with suppress(psycopg.OperationalError):  # the server ends the other one a moment after it is closed
+            taken.append(psycopg.connect(of_role))
+        return bool(taken)
+
+    await until(take)
+    failed = (await database.read("read", lambda _: None)).failure()
+    assert "cannot be reached" in failed
+    assert "too many connections for role" in failed
+    patient = PostgresDatabase(of_role, BUDGET, lambda sentence, _: sentence, patience_s=300.0)
+    seen = patient._pool.absence
 
     async def close() -> None:
-        await until(lambda: patient.away_since < inf)
-        taken.close()
+        await until(lambda: patient._pool.absence is not seen)  # its attempt has failed
+        taken[0].close()
 
     async with anyio.create_task_group() as group:
         group.start_soon(close)
