@@ -144,11 +144,11 @@ def day_of(moment_us: int) -> int:
 def believed_us(now_us: int, before_us: int | None) -> int:
     """Return the time by which the age of what is deleted by itself is measured.
 
-    A clock that jumps ahead by months would delete nearly everything. Therefore a clock is believed from the
-    next day on: on the first day after a pause, only the day after the last one before it has passed.
+    A clock that jumps ahead by months would delete nearly everything. Therefore it is believed from the next
+    day on: until then, only the day after the latest earlier use of the store has passed.
 
     Args:
-        before_us: when the store was last used before today, if it was.
+        before_us: the latest use of the store before today; ``None`` if there was none.
     """
     return now_us if before_us is None else min(now_us, day_of(before_us) + 2 * DAY_US - 1)
 

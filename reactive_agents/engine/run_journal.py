@@ -238,7 +238,8 @@ class RunJournal:
             name: of something that comes at any time; otherwise named by its place in the run.
             written: what is written, each of another type.
         """
-        if self.record is not None and getattr(self.record, "owe", None) is None:  # a custom one
+        # a custom record need not know of it
+        if self.record is not None and getattr(self.record, "owe", None) is None:
             return
         key = f"{OWED}{store}:{name or _branch_of(self).name('o')}"
         known = self.entries.get(key)

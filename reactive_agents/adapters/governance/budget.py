@@ -239,7 +239,9 @@ class SqliteBudget:
 
     def _days(self) -> tuple[str, str]:
         """Return the day and month by the clock that all processes with this budget share."""
-        now = moment_of(round(shared_us(self._clock.now(), self._file), -6))  # servers differ by microseconds
+        now = moment_of(
+            round(shared_us(self._clock.now(), self._file), -6)
+        )  # a server is off by microseconds
         return f"{now:%Y-%m-%d}", f"{now:%Y-%m}"
 
     def _uses(self, connection: Transaction, run_id: RunId, who: str) -> tuple[BudgetUse, ...]:

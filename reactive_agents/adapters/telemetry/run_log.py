@@ -318,14 +318,14 @@ class SqliteRunLog:
 
     async def _prune(self, now: datetime) -> None:
         present = sql.shared_us(now, self._file)  # a wrong clock deletes nothing of others
-        kept_us = int(self._keep_days * sql.DAY_US) if self._keep_days else sql.ALL_ROWS
+        kept_us = int((self._keep_days or 0) * sql.DAY_US)
         before = "SELECT max(started_us) FROM logged_runs WHERE started_us < ?"
         old = "SELECT run_id FROM logged_runs WHERE started_us < ? ORDER BY started_us LIMIT ?"
         surplus = "SELECT run_id FROM logged_runs ORDER BY started_us DESC LIMIT ? OFFSET ?"
 
         def doomed(file: sql.Transaction) -> list[str]:
             (before_us,) = file.execute(before, (sql.day_of(present),)).fetchone()
-            until = sql.believed_us(present, before_us) - kept_us
+            until = sql.believed_us(present, before_us) - kept_us if kept_us else -1
             rows = file.execute(old, (until, _MOST_PRUNED)).fetchall()
             if self._keep_runs is not None:
                 rows += file.execute(surplus, (_MOST_PRUNED, self._keep_runs)).fetchall()
