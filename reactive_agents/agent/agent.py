@@ -616,7 +616,7 @@ class ReactiveAgent(Generic[R, D]):
     async def search_memory(
         self, text: str, *, user: str | None = None, limit: int = 20
     ) -> tuple[MemoryEntry, ...]:
-        """Return the memories with every word of a text, the best match first.
+        """Return the memories with every word of a text, or else with some; best first.
 
         They are those of the agent itself and of this user. With an embedder, they are also those of similar
         meaning.

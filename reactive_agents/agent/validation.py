@@ -308,7 +308,7 @@ def wrong_functions(option: str, *values: object) -> InvalidConfig | None:
 
 
 def wrong_workflow(value: object) -> InvalidConfig | None:
-    """Return a problem for a value that is no ``async`` function of a ``WorkflowRun`` and a task."""
+    """Return a problem for a value that is no function of a workflow."""
     is_own = inspect.isroutine(value) or isinstance(value, partial)  # or a callable object
     called: Any = value if is_own else getattr(value, "__call__", None)  # noqa: B004
     if inspect.iscoroutinefunction(called) and can_take(called, 2, follow_wrapped=True):

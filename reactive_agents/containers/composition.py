@@ -481,7 +481,7 @@ class Lifetimes:
             self._opens.append(open)
 
     def opens(self) -> tuple[Open, ...]:
-        """Return what opens the services, each of which does nothing while its service is open."""
+        """Return functions that open the services, if they are closed."""
         return tuple(self._opens)
 
     async def aclose(self, *, leaving: bool = False) -> None:

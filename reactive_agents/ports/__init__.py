@@ -314,7 +314,7 @@ class SearchableMemory(MemoryService, Protocol):
         kinds: Sequence[memory.MemoryKind] = (),
         limit: int = 20,
     ) -> Effect[tuple[memory.MemoryEntry, ...], MemoryErrors]:
-        """Return the agent's entries that contain every word of the text, best first.
+        """Return the agent's entries with every word of the text, or else with some.
 
         Those of a user are found for that user alone. A memory with an embedder also finds entries of
         similar meaning.

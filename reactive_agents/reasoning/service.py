@@ -188,7 +188,7 @@ class ReasoningService:
     async def _with_selection(
         self, result: ReasoningResult, strategy_input: StrategyInput, services: StrategyServices
     ) -> ReasoningResult:
-        """Return the result with the strategy that was selected, and its recorded success rate."""
+        """Return the result with the selected strategy and its recorded success rate."""
         metadata = result.metadata
         if self.config.adaptive.enabled:
             metadata = evolve(metadata, selected_strategy=result.strategy)

@@ -52,7 +52,7 @@ class StudioRecords:
     personas: Mapping[str, PersonaConfig] = field(factory=dict)
 
     async def memories(self, config: AgentConfig, agent: AgentId, text: str) -> list[Json]:
-        """Return the entries that contain every word of a text, or the latest."""
+        """Return the entries with every word of a text, or else with some; or the latest."""
         path = _existing(None if config.memory is None else config.memory.path)
         if path is None:
             return []

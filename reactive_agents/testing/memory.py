@@ -17,6 +17,7 @@ from reactive_agents.adapters import sql, sqlite
 from reactive_agents.adapters.memory import records
 from reactive_agents.adapters.memory.database import MEMORY
 from reactive_agents.adapters.memory.persona_store import COLUMNS, SqlitePersonaStore, item_of
+from reactive_agents.adapters.memory.search import keywords_of
 from reactive_agents.core import memory, personas
 from reactive_agents.core import persona_queue as queue
 from reactive_agents.core.errors import MemoryErrors, MemoryUnavailable
@@ -136,14 +137,16 @@ class InMemoryMemory:
         kinds: Sequence[memory.MemoryKind] = (),
         limit: int = 20,
     ) -> Result[tuple[memory.MemoryEntry, ...], MemoryErrors]:
-        """Return the agent's entries with all words of the text, if any, newest first."""
+        """Return the agent's entries with every word of the text, or else with some; newest first."""
         wanted, owners = _words(text), ("", memory.owner_of(user, None))
-        found = [
+        own = [
             entry
             for entry in reversed(self.entries.values())
-            if entry.agent_id == agent_id and (not kinds or entry.kind in kinds)
-            if wanted and wanted <= _words(entry.content) and entry.owner in owners
+            if entry.agent_id == agent_id and (not kinds or entry.kind in kinds) and entry.owner in owners
         ]
+        with_every_word = [entry for entry in own if wanted and wanted <= _words(entry.content)]
+        keywords = set(keywords_of(text))
+        found = with_every_word or [entry for entry in own if keywords & _words(entry.content)]
         return Success(tuple(found[:limit]))
 
     @fake_effect

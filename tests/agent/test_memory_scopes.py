@@ -242,7 +242,8 @@ async def test_a_program_adds_facts_of_a_user_or_of_the_agent_and_finds_them() -
     await agent.run("Tea or coffee?", user="eve")
     assert "prefers tea" not in shown(llm)
     await agent.forget(user="ada")
-    assert await agent.search_memory("tea coffee", user="ada") == ()
+    assert await agent.search_memory("Does Ada prefer tea?", user="ada") == (shop,)
+    assert await agent.search_memory("coffee", user="ada") == ()
 
 
 @pytest.mark.parametrize(

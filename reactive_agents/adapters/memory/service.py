@@ -223,7 +223,7 @@ class SqliteMemory:
         kinds: Sequence[MemoryKind] = (),
         limit: int = 20,
     ) -> Result[tuple[MemoryEntry, ...], MemoryErrors]:
-        """Return the agent's entries that contain every word of the text, best first.
+        """Return the agent's entries with every word of the text, or else with some.
 
         A user's entries are found for that user only. With an embedder, also finds entries of similar
         meaning. Empty for a text without words. Fails with ``MemoryUnavailable``.
@@ -369,7 +369,7 @@ class MemoryArchive:
     async def search(
         self, text: str, *, agent_id: AgentId | None = None, kinds: Sequence[MemoryKind] = (), limit: int = 20
     ) -> Result[tuple[MemoryEntry, ...], MemoryErrors]:
-        """Return the unexpired entries with every word of the text, best match first."""
+        """Return the unexpired entries with every word of the text, or else with some."""
         among = store.Living(Reach(agent_id), self.clock.now(), tuple(kinds) or store.ALL_KINDS)
         return await self.database.read(
             "search", lambda connection: store.search(connection, among, text, limit=limit)

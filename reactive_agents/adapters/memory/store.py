@@ -21,6 +21,7 @@ from reactive_agents.adapters.memory.search import (
     fingerprint,
     full_text_query,
     indexed_form,
+    keywords_of,
     one_line,
     postgres_add_words,
     postgres_by_words,
@@ -204,8 +205,20 @@ def search(
 ) -> tuple[memory.MemoryEntry, ...]:
     """Return the entries with every word of the text, best match first.
 
-    Chinese and Japanese words are also found inside others; these entries come last.
+    If none has all, as with a question, return those with any of its keywords. Chinese and Japanese words are
+    also found inside others; these entries come last.
     """
+    found = _with_every_word(connection, among, text, limit)
+    if found:
+        return found
+    return matching(
+        connection, among, rarest(connection, among.reach, keywords_of(text)), every=False, limit=limit
+    )
+
+
+def _with_every_word(
+    connection: Transaction, among: Living, text: str, limit: int
+) -> tuple[memory.MemoryEntry, ...]:
     found = matching(connection, among, words_of(text), every=True, limit=limit)
     inside = unspaced_words(text)
     if not inside or len(found) >= limit:
