@@ -137,7 +137,7 @@ class InMemoryMemory:
         kinds: Sequence[memory.MemoryKind] = (),
         limit: int = 20,
     ) -> Result[tuple[memory.MemoryEntry, ...], MemoryErrors]:
-        """Return the agent's entries with every word of the text, or else with some; newest first."""
+        """Return the entries with every word of the text, or else with some; newest first."""
         wanted, owners = _words(text), ("", memory.owner_of(user, None))
         own = [
             entry

@@ -252,7 +252,9 @@ async def test_search_takes_words_and_nothing_as_syntax(memory: SqliteMemory) ->
         assert bool(result.unwrap()) is found, text
 
 
-async def test_a_question_finds_what_has_its_keywords_where_nothing_has_every_word(memory: SqliteMemory) -> None:
+async def test_a_question_finds_what_has_its_keywords_where_nothing_has_every_word(
+    memory: SqliteMemory,
+) -> None:
     for content in ("Acme's customer number is C-77.", "Acme is in Riga.", "What is due is paid on Monday."):
         await attempt(memory.remember(AGENT, fact(content)))
     found = (await attempt(memory.search(AGENT, "What is Acme's customer number?"))).unwrap()
