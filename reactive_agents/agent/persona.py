@@ -351,17 +351,17 @@ def _domains(
         PersonaDomain(
             each.config.name,
             engine,
-            each.components.describe,
-            each.components.deliver,
-            each.config.templates,
-            each.components.deps,
-            each.components.channel,
-            each.config.reasoning,
-            each.components.engage,
-            each.config.schedules,
-            each.config.reminders,
-            each.components.check,
-            () if each.config.channel is None else each.config.channel.known_tenants,
+            describe=each.components.describe,
+            deliver=each.components.deliver,
+            templates=each.config.templates,
+            deps=each.components.deps,
+            channel=each.components.channel,
+            reasoning=each.config.reasoning,
+            engage=each.components.engage,
+            schedules=each.config.schedules,
+            reminders=each.config.reminders,
+            check=each.components.check,
+            tenants=() if each.config.channel is None else each.config.channel.known_tenants,
         )
         for each, engine in zip(domains, engines, strict=True)
     )
