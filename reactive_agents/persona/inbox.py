@@ -32,6 +32,9 @@ OnOutcome: TypeAlias = Callable[[PersonaOutcome], Awaitable[None] | None]
 """Called with each outcome; again, in this or a later process, if it raises or its process ends."""
 
 _POLL_S = 0.5
+_PUT_BACK_S = 1.0
+ALONE_S = 120.0
+"""How long other events wait for one that is tried alone; it may wait for a person for longer."""
 _CLOCK_TOLERANCE = timedelta(seconds=1)
 _KINDS: tuple[WorkKind, ...] = ("event", "delivery", "evaluation")
 
@@ -58,14 +61,15 @@ class PersonaInbox(anyio.AsyncContextManagerMixin):
         self._busy: dict[WorkKind, int] = dict.fromkeys((*_KINDS, "schedule"), 0)
         self._is_closing = self._is_draining = False
         self._armed_at: datetime | None = None
-        self._looking: anyio.Lock  # created on the event loop on which it is entered
+        self._looking: anyio.Lock  # these two are created on the event loop on which it is entered
+        self._alone: anyio.Semaphore
 
     @asynccontextmanager
     async def __asynccontextmanager__(self) -> AsyncGenerator[PersonaInbox, None]:
         self._is_closing = self._is_draining = False
         self._armed_at = None
         await self._arm_schedules()
-        self._looking = anyio.Lock()
+        self._looking, self._alone = anyio.Lock(), anyio.Semaphore(1)
         async with task_group() as self._group:
             every = tuple(self.persona.domains)
             for kind in ("event", "evaluation", "schedule"):
@@ -128,8 +132,7 @@ class PersonaInbox(anyio.AsyncContextManagerMixin):
                 break
             if not wait or self._is_draining:  # no space will become free
                 return Failure(InboxFull(config.capacity, event.id))
-            with anyio.move_on_after(_POLL_S):
-                await changed.wait()
+            await self._change(changed)
         if submission.dropped is not None:
             self._publish_drop(submission.dropped)
         self._wake_waiters()
@@ -145,19 +148,37 @@ class PersonaInbox(anyio.AsyncContextManagerMixin):
                     return
                 if kind == "schedule":  # one that cannot be added pauses the others
                     await self._work(item, places)
-                    continue
-                if kind == "event" and item.attempts > 1:  # it may be the reason why its process ended
-                    await self._work_alone(item, places)
-                    continue
-                group.start_soon(self._work, item, places)
+                elif _is_suspect(item):
+                    await self._begin_alone(item, places, group)
+                else:
+                    group.start_soon(self._work, item, places)
 
-    async def _work_alone(self, item: WorkItem, places: anyio.Semaphore) -> None:
-        """Process an event, at which a process ended, alone."""
-        while self._busy["event"] > 1:
-            changed = self._changed
-            with anyio.move_on_after(_POLL_S):
-                await changed.wait()
-        await self._work(item, places)
+    async def _begin_alone(self, item: WorkItem, places: anyio.Semaphore, group: anyio.abc.TaskGroup) -> None:
+        """Begin what may have ended a process, apart from other such work.
+
+        An event is begun apart from all others. Others of its kind begin when it ends, or after a while. A
+        message or evaluation is put back rather than to wait, since it counts as tried when it is claimed.
+        """
+        if item.kind != "event" and not self._alone.value:
+            due = self.persona.services.clock.now() + timedelta(seconds=_PUT_BACK_S)
+            await attempt(self.persona.services.store.release(item, due=due))
+            self._leave(item, places)
+            return
+        ended = anyio.Event()
+
+        async def work() -> None:
+            try:
+                await self._work(item, places)
+            finally:
+                ended.set()
+
+        async with self._alone:
+            with anyio.move_on_after(ALONE_S):
+                while item.kind == "event" and self._busy["event"] > 1:
+                    await self._change()
+            group.start_soon(work)
+            with anyio.move_on_after(ALONE_S):
+                await ended.wait()
 
     async def _arm_schedules(self) -> None:
         """Arm the schedules, until that is done; again if the clock was set back."""
@@ -189,8 +210,12 @@ class PersonaInbox(anyio.AsyncContextManagerMixin):
                     return None
                 if self._is_closing and not self._is_draining and await self._is_done():
                     return None
-            with anyio.move_on_after(_POLL_S):
-                await changed.wait()
+            await self._change(changed)
+
+    async def _change(self, changed: anyio.Event | None = None) -> None:
+        """Wait for a change in this process, or until it is time to look elsewhere."""
+        with anyio.move_on_after(_POLL_S):
+            await (changed or self._changed).wait()
 
     async def _is_done(self) -> bool:
         """Return whether nothing waits or is in progress in this process."""
@@ -217,9 +242,12 @@ class PersonaInbox(anyio.AsyncContextManagerMixin):
                 outcome = await self.persona.evaluated(item, outcome)
             await self._report(item, outcome)
         finally:
-            self._busy[item.kind] -= 1
-            places.release()
-            self._wake_waiters()
+            self._leave(item, places)
+
+    def _leave(self, item: WorkItem, places: anyio.Semaphore) -> None:
+        self._busy[item.kind] -= 1
+        places.release()
+        self._wake_waiters()
 
     async def _report(self, item: WorkItem, outcome: PersonaOutcome) -> None:
         persona = self.persona
@@ -255,3 +283,8 @@ class PersonaInbox(anyio.AsyncContextManagerMixin):
             domain=dropped.room.domain,
             event_id=dropped.event.id,
         )
+
+
+def _is_suspect(item: WorkItem) -> bool:
+    """Return whether a process ended at an item, which may be the reason."""
+    return item.attempts > 1 and (item.kind == "event" or not item.reason)

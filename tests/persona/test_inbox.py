@@ -10,6 +10,7 @@ from attrs import evolve
 from returns.future import FutureResult
 from returns.result import Result, Success
 
+from reactive_agents.adapters.leases import this_machine
 from reactive_agents.core.errors import InboxFull, InvalidEvent, MemoryErrors, UnknownDomain
 from reactive_agents.core.ids import EventId, PersonaId
 from reactive_agents.core.persona_events import (
@@ -25,10 +26,12 @@ from reactive_agents.core.personas import (
     EventSchedule,
     InboxConfig,
     PersonaOutcome,
+    PersonaTimeouts,
 )
 from reactive_agents.effects import attempt, effect
 from reactive_agents.persona import PersonaInbox
-from reactive_agents.testing import InMemoryPersonaStore, ScriptedLLM, forever, say
+from reactive_agents.persona.inbox import ALONE_S
+from reactive_agents.testing import FakeTools, InMemoryPersonaStore, ScriptedLLM, answer, forever, say
 from tests.support.personas import PersonaBench, alter, an_event, persona_bench
 from tests.support.virtual_time import Backend, LoopClock, virtual_time
 
@@ -347,6 +350,62 @@ async def test_a_worker_that_is_cancelled_while_an_outcome_is_taken_has_not_trie
     async with PersonaInbox(bench.persona, outcomes.append):
         pass
     assert [each.answer for each in outcomes] == ["So."]
+
+
+def late_bench(delay: float, **fields: Any) -> PersonaBench:
+    """A persona with a tool, whose answers take a while by the clock of the event loop."""
+    clock: Any = LoopClock()
+    llm, tools = ScriptedLLM(forever(answer("So.", delay=delay))), FakeTools({"search": "nothing"})
+    store = InMemoryPersonaStore(clock=clock)
+    return persona_bench(llm, tools=tools, clock=clock, store=store, reasoning=False, **fields)
+
+
+async def test_a_message_that_ends_processes_takes_no_event_with_it() -> None:
+    posted: list[str] = []
+
+    async def post(event: DomainEvent, text: str) -> None:
+        if event.id == "killer":
+            bench.store.release = lambda *_, **__: FutureResult.from_value(True)  # it is gone
+            raise ProcessEndsError
+        posted.append(event.id)
+
+    bench = late_bench(20, deliver=post)
+    release, kills = bench.store.release, 0
+    while kills < 20:
+        for name in ("killer", "e1")[: kills + 1]:
+            event = an_event(name=name, context=name)
+            (await attempt(bench.store.add_event(bench.persona.room_of("chat", event), event))).unwrap()
+        try:
+            async with PersonaInbox(bench.persona):
+                pass
+            break
+        except BaseExceptionGroup:
+            kills, bench.store.release = kills + 1, release
+            gone = f"h {this_machine()} {2**22 + 1} 1"
+            alter(bench.store, "UPDATE persona_work SET holder = ? WHERE holder != ''", gone)
+    assert (kills, posted) == (10, ["e1"])
+    (dead,) = (await attempt(bench.store.find_work(WorkFilter(statuses=("dead",))))).unwrap()
+    assert dead.kind == "delivery"
+
+
+async def test_an_event_that_is_tried_alone_and_waits_holds_up_the_others_for_a_while_only() -> None:
+    """As one whose call waits for a person."""
+    ended: dict[str, float] = {}
+    bench = late_bench(2 * ALONE_S, timeouts=PersonaTimeouts(step_s=100 * ALONE_S))
+    for name in ("waits", "other"):
+        event = an_event(name=name, context=name)
+        added = await attempt(bench.store.add_event(bench.persona.room_of("chat", event), event))
+        if name == "waits":
+            item = added.unwrap().item
+            alter(bench.store, "UPDATE persona_work SET attempts = 1 WHERE number = ?", item.number)
+    began = anyio.current_time()
+
+    def take(outcome: PersonaOutcome) -> None:
+        ended[outcome.event_id] = round((anyio.current_time() - began) / ALONE_S)
+
+    async with PersonaInbox(bench.persona, take):
+        pass
+    assert ended == {"waits": 2, "other": 3}
 
 
 async def test_the_tries_of_an_event_are_none_of_its_outcome() -> None:
