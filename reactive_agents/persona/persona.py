@@ -437,9 +437,9 @@ class Persona:
             return False
         what = "Taking its outcome" if item.status == "answered" and item.kind == "event" else "It"
         reason = f"{what} was interrupted {item.attempts - 1} times, and it is given up."
-        policy = self.settings.delivery
-        message = _fallback(item.event.id, policy) if is_open and policy.fallback else None
-        await _end_dead(item, reason, self.services, message=message)
+        await _end_dead(
+            item, reason, self.services, fallback=self.settings.delivery.fallback if is_open else ""
+        )
         return True
 
     def _most_ends(self, item: WorkItem) -> int:
@@ -843,7 +843,7 @@ class Persona:
             key = f"{outcome.event_id}#answer"
             messages = (NewMessage(key, outcome.answer, is_delivered=delivered),)
         elif outcome.status != "declined" and policy.fallback:
-            messages = (_fallback(outcome.event_id, policy, is_delivered=delivered),)
+            messages = (_fallback(outcome.event_id, policy.fallback, is_delivered=delivered),)
         evaluates = plan is not None and cycle.reasons and self.settings.evaluation != "off"
         end = EventEnd(
             outcome,
@@ -1058,25 +1058,21 @@ async def try_later(
         due = services.clock.now() + timedelta(seconds=policy.pause_s(item.attempts))
         await attempt(services.store.release(item, due=due, reason=reason, cost_usd=cost_usd))
         return
-    message = _fallback(item.event.id, policy) if is_unanswered and policy.fallback else None
-    await _end_dead(item, reason, services, cost_usd, message)
+    await _end_dead(item, reason, services, cost_usd, fallback=policy.fallback if is_unanswered else "")
 
 
 async def _end_dead(
-    item: WorkItem,
-    reason: str,
-    services: PersonaServices,
-    cost_usd: float = 0.0,
-    message: NewMessage | None = None,
+    item: WorkItem, reason: str, services: PersonaServices, cost_usd: float = 0.0, *, fallback: str
 ) -> None:
-    """End an item as a dead letter, with a warning in the log."""
+    """End an item as a dead letter with its fallback, and a warning in the log."""
+    message = _fallback(item.event.id, fallback) if fallback else None
     ended = services.store.end_work(item, "dead", reason=reason, cost_usd=cost_usd, message=message)
     if (await attempt(ended)).value_or(False):  # otherwise another process has it, or it is tried again
         _log.warning("The %s %d is a dead letter: %s", item.kind, item.number, reason)
 
 
-def _fallback(event_id: EventId, policy: DeliveryPolicy, *, is_delivered: bool = False) -> NewMessage:
-    return NewMessage(f"{event_id}#fallback", policy.fallback, "fallback", is_delivered=is_delivered)
+def _fallback(event_id: EventId, text: str, *, is_delivered: bool = False) -> NewMessage:
+    return NewMessage(f"{event_id}#fallback", text, "fallback", is_delivered=is_delivered)
 
 
 def _declined(event: DomainEvent, room: Room, reason: str) -> PersonaOutcome:
