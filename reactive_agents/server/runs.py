@@ -23,6 +23,7 @@ from typing import Any, Final, Generic, Literal, TypeAlias, TypeVar
 from urllib.parse import quote
 
 import anyio
+import anyio.to_thread
 from attrs import define, evolve, field, frozen
 from returns.result import Failure, Result, Success
 from starlette.requests import Request
@@ -311,7 +312,7 @@ class AgentService:
                 if not is_keyed or await _unless_missing(find()) is None:
                     await self._refuse_full_queue(principal)
                 await served.runs.submit(queued)
-            return _without_secrets(await find(), served)
+            return await _shown(await find(), served)
         except AgentError as error:
             raise _refused(error) from None
 
@@ -464,7 +465,7 @@ class AgentService:
             for agent, sought in known:
                 found = await _of_store(_unless_missing(agent.runs.find(sought)))
                 if found and found.agent_id == agent.agent_id and principal.may_read(found.task.user):
-                    return _without_secrets(found, agent)
+                    return await _shown(found, agent)
                 if found and found.parent:
                     above.append((agent, found.parent))
             known = above
@@ -494,7 +495,7 @@ class AgentService:
             if not is_durable(self.agents[name]):
                 continue
             recorded = await _of_store(self.agents[name].runs.list(state=state, user=user, limit=limit))
-            found.update((each.run_id, _without_secrets(each, self.agents[name])) for each in recorded)
+            found.update([(each.run_id, await _shown(each, self.agents[name])) for each in recorded])
         for live in [*self._live.values()]:
             fits = live.agent in names and live.last and user in (None, live.task.user)
             fits = fits and state in (None, live.status)
@@ -955,12 +956,19 @@ def _redactor(agent: ReactiveAgent[Any, Any]) -> Redactor:
     return checked_redactor(agent.container.core.redactor())
 
 
-def _without_secrets(run: RecordedRun, agent: ReactiveAgent[Any, Any]) -> RecordedRun:
+async def _shown(run: RecordedRun, agent: ReactiveAgent[Any, Any]) -> RecordedRun:
     """Return a run of the record as its events show it.
 
     The record itself holds the secrets, with which the run goes on.
     """
     redactor = _redactor(agent)
+    texts: list[Json] = [run.task.input, dict(run.task.metadata), run.result]
+    if redactor.long_in(texts):
+        return await anyio.to_thread.run_sync(_without_secrets, run, redactor)
+    return _without_secrets(run, redactor)
+
+
+def _without_secrets(run: RecordedRun, redactor: Redactor) -> RecordedRun:
     metadata: Any = redactor.redact_json(run.task.metadata)
     task = evolve(run.task, input=redactor.redact(run.task.input), metadata=metadata)
     try:
@@ -1010,7 +1018,7 @@ async def _begun_elsewhere(agent: ReactiveAgent[Any, Any], run_id: RunId, task: 
         return None
     if task_difference(found.task, evolve(task, parts=found.task.parts)):  # the text has the labels of parts
         raise _other_task()
-    return _without_secrets(found, agent) if found.is_held or found.has_ended else None
+    return await _shown(found, agent) if found.is_held or found.has_ended else None
 
 
 def new_run_id() -> RunId:

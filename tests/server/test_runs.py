@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import threading
 from collections.abc import AsyncIterator
 from contextlib import aclosing, asynccontextmanager
 from pathlib import Path
@@ -19,6 +20,7 @@ from reactive_agents.adapters.run_record import SqliteRunRecord
 from reactive_agents.adapters.system import SystemClock
 from reactive_agents.core.governance import ApprovalDecision
 from reactive_agents.core.ids import RunId
+from reactive_agents.core.redaction import Redactor
 from reactive_agents.core.run_errors import RecordErrors, RecordFailed
 from reactive_agents.core.run_record import RecordedRun
 from reactive_agents.effects import effect
@@ -300,6 +302,29 @@ async def test_a_run_that_is_deleted_is_followed_no_more(tmp_path: Path) -> None
         with pytest.raises(Problem) as gone:
             await last_of(service, {request_key(each) for each in asked})
     assert gone.value.status == 404
+
+
+async def test_long_texts_of_the_record_hold_up_no_other_request(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    here, on_the_loop = threading.get_ident(), list[int]()
+    redacted_once = Redactor._redact_once
+
+    def redact_once(redactor: Redactor, text: str) -> str:
+        if threading.get_ident() == here:
+            on_the_loop.append(len(text))
+        return redacted_once(redactor, text)
+
+    long = "The code is sk-proj-0123456789abcdefghijABCDEFGHIJ0123456789. " * 1_000
+    async with service_of(tmp_path / "runs.db", say("Done.")) as service:
+        asked = RunRequest(long, run_id=RunId("r"))
+        await (await service.start_here(service.anybody, "clerk", asked)).until_ended()
+    monkeypatch.setattr(Redactor, "_redact_once", redact_once)
+    async with service_of(tmp_path / "runs.db") as service:
+        (listed,) = await service.recent(service.anybody, None, None, None, 50)
+        found = await service.find(service.anybody, "r")
+    assert "sk-proj" not in listed.task.input + found.task.input
+    assert max(on_the_loop, default=0) < 50_000
 
 
 async def test_a_run_whose_result_cannot_be_read_has_ended(tmp_path: Path) -> None:
