@@ -584,24 +584,14 @@ class AgentService:
         Raises:
             Problem: the run does not allow it, for example because it has ended.
         """
-        name, by = self.served_name(run), principal.name or _ANYBODY
-        agent = self.agents[name]
         if isinstance(run, LiveRun):
             if run.is_left and run.asked is not None and order == "resume":  # it could not even be recorded
                 await self.start(run.principal, run.agent, evolve(run.asked, run_id=run.run_id))
-                return
-            here: dict[str, Callable[..., Result[None, errors.TaskError]]] = {
-                "cancel": agent.cancel,
-                "stop": partial(agent.stop, reason=reason),
-                "pause": agent.pause,
-                "resume": agent.resume,
-            }
-            if isinstance(here[order](run.task_id, by=by), Failure):
-                raise Problem(409, "run-not-under-way", f"The run is {run.status}: it cannot {order}.")
-            if run.is_durable and order in ("pause", "resume"):  # for the other processes, and the next
-                give = agent.runs.pause if order == "pause" else agent.runs.unpause
-                await _of_store(_unless_missing(give(run.run_id, by=by)))
+            else:
+                await self._order_here(run, order, reason, by=principal.name or _ANYBODY)
             return
+        agent, is_idle = self.agents[self.served_name(run)], run.state in ("interrupted", "paused", "waiting")
+        is_left = run.status == "open" and is_idle and not run.is_held
         recorded: dict[str, Callable[..., Awaitable[None]]] = {
             "cancel": agent.runs.cancel,
             "stop": partial(agent.runs.stop, reason=reason),
@@ -609,25 +599,40 @@ class AgentService:
             "resume": agent.runs.unpause,
         }
         try:
-            is_idle = run.state in ("interrupted", "paused", "waiting")
-            is_left = run.status == "open" and is_idle and not run.is_held
             if order != "resume" or not is_left or run.order == "pause":
-                await recorded[order](run.run_id, by=by)
+                await recorded[order](run.run_id, by=principal.name or _ANYBODY)
             if order in ("resume", "stop") and is_left:
-                own = await agent.runs.find(run.run_id)  # with what is redacted in the other
-                known = self._live.get(run.run_id)
-                if known is not None and not known.is_left:
-                    return  # it was resumed here, perhaps just now, or waits for the process that has it
-                offered = names_of_given_tools(run.definition)
-                again = [each for each in tools if each.name in offered]
-                live = await self._conduct(
-                    principal, name, own.task, run.run_id, tools=again, wait_s=_BEGIN_S
-                )
-                refusal = await live.refused_after_start(_BEGIN_S)
-                if refusal is not None:
-                    raise Problem(409, "run-refused", refusal.message)
+                await self._resume_left(principal, run, tools)
         except AgentError as error:
             raise _problem_of(error, 409, "run-not-under-way") from None
+
+    async def _order_here(self, run: LiveRun, order: str, reason: str, *, by: str) -> None:
+        agent = self.agents[run.agent]
+        here: dict[str, Callable[..., Result[None, errors.TaskError]]] = {
+            "cancel": agent.cancel,
+            "stop": partial(agent.stop, reason=reason),
+            "pause": agent.pause,
+            "resume": agent.resume,
+        }
+        if isinstance(here[order](run.task_id, by=by), Failure):
+            raise Problem(409, "run-not-under-way", f"The run is {run.status}: it cannot {order}.")
+        if run.is_durable and order in ("pause", "resume"):  # for the other processes, and the next
+            give = agent.runs.pause if order == "pause" else agent.runs.unpause
+            await _of_store(_unless_missing(give(run.run_id, by=by)))
+
+    async def _resume_left(self, principal: Principal, run: RecordedRun, tools: Sequence[Tool]) -> None:
+        """Continue a run here that no process has, unless it was just continued here."""
+        name = self.served_name(run)
+        own = await self.agents[name].runs.find(run.run_id)  # with what is redacted in the other
+        known = self._live.get(run.run_id)
+        if known is not None and not known.is_left:  # or it waits for the process that has it
+            return
+        offered = names_of_given_tools(run.definition)
+        again = [each for each in tools if each.name in offered]
+        live = await self._conduct(principal, name, own.task, run.run_id, tools=again, wait_s=_BEGIN_S)
+        refusal = await live.refused_after_start(_BEGIN_S)
+        if refusal is not None:
+            raise Problem(409, "run-refused", refusal.message)
 
     async def delete(self, run: Run) -> None:
         """Delete an ended run from memory and its record.
