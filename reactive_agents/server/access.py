@@ -22,7 +22,7 @@ from typing import Any, TypeAlias, cast
 
 import anyio
 from attrs import define, field, frozen
-from attrs.validators import ge, gt
+from attrs.validators import ge, gt, matches_re
 from returns.result import Failure, Success
 from starlette.requests import Request
 
@@ -131,6 +131,12 @@ Authenticate: TypeAlias = Callable[[Request], Principal | None]
 """Return the sender of a request; ``None`` if it is not authenticated."""
 
 
+def _has_zone(_: object, attribute: Any, value: datetime | None) -> None:
+    if value is not None and value.tzinfo is None:
+        expected = "a time with its zone, such as 2030-01-01T00:00:00Z"
+        raise ValueError(f"{attribute.name}: got {value.isoformat()}, expected {expected}")
+
+
 @frozen
 class StoredKey:
     """A stored key, without its secret.
@@ -142,15 +148,18 @@ class StoredKey:
         expires_at: the time of expiry, UTC; ``None`` for never.
         revoked_at: the time of revocation; ``None`` if it is not revoked.
         approves: whether it may decide on calls that wait for approval.
+
+    Raises:
+        ValueError: it is no digest, or ``expires_at`` has no zone.
     """
 
     id: str
     name: str
-    digest: str = field(repr=False)
+    digest: str = field(repr=False, validator=matches_re(r"[0-9a-f]{64}"))
     created_at: datetime
     agents: tuple[str, ...] | None = None
     user: str | None = None
-    expires_at: datetime | None = None
+    expires_at: datetime | None = field(default=None, validator=_has_zone)
     revoked_at: datetime | None = None
     limits: KeyLimits = KeyLimits()
     approves: bool = field(default=True, metadata=OMITTED)
@@ -193,7 +202,7 @@ class ApiKeys:
 
         Raises:
             OSError: the file cannot be written.
-            ValueError: it is not a key file, or no run can have this user.
+            ValueError: it is not a key file, no run can have this user, or ``expires_at`` has no zone.
         """
         problem = wrong_name("user", user)
         if problem is not None:

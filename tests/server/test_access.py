@@ -130,6 +130,27 @@ def test_a_limit_with_which_nothing_can_be_asked_is_refused(
     assert name in caplog.text
 
 
+@pytest.mark.parametrize(
+    ("name", "value"), [("expires_at", "2030-01-01T00:00:00"), ("digest", "é" * 64), ("digest", "")]
+)
+def test_a_key_that_cannot_be_compared_is_refused_by_the_name_of_its_field(
+    keys: ApiKeys, tmp_path: Path, name: str, value: str
+) -> None:
+    key, _ = keys.create("one")
+    path = tmp_path / "keys.json"
+    document = json.loads(path.read_text())
+    document["keys"][0][name] = value
+    path.write_text(json.dumps(document))
+    assert ApiKeys(path).find(key) is None
+    with pytest.raises(ValueError, match=rf"the key '\w+' is wrong: .*{name}"):
+        ApiKeys(path).list()
+
+
+def test_a_key_whose_end_has_no_zone_is_not_made(keys: ApiKeys) -> None:
+    with pytest.raises(ValueError, match="expires_at: got 2030-01-01T00:00:00, expected a time"):
+        keys.create("one", expires_at=datetime(2030, 1, 1))
+
+
 def test_a_key_that_is_spoiled_in_the_file_stays_as_it_was_and_the_others_are_as_they_are_now(
     keys: ApiKeys, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
