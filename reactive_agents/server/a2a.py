@@ -84,6 +84,7 @@ _STATES: Final = {
     "failed": TaskState.TASK_STATE_FAILED,
     "abstained": TaskState.TASK_STATE_REJECTED,
 }
+_ENDED: Final = frozenset({*_STATES.values(), TaskState.TASK_STATE_CANCELED})
 _AT_WORK: Final = frozenset({TaskState.TASK_STATE_SUBMITTED, TaskState.TASK_STATE_WORKING})
 _STREAMED: Final = frozenset({"SendStreamingMessage", "SubscribeToTask"})
 _YES: Final = frozenset({"yes", "approve", "approved", "ok"})
@@ -130,8 +131,9 @@ class _Tasks(InMemoryTaskStore):
         self._name = name
 
     async def save(self, task: Task, context: ServerCallContext) -> None:
-        await super().save(task, context)
-        self.sizes[task.id] = task.ByteSize()
+        if task.id in self.sizes or task.status.state not in _ENDED:  # else it was deleted as it ended
+            await super().save(task, context)
+            self.sizes[task.id] = task.ByteSize()
 
     async def delete(self, task_id: str, context: ServerCallContext) -> None:
         await super().delete(task_id, context)

@@ -16,6 +16,7 @@ import httpx
 import pytest
 from a2a.client import Client, ClientConfig, create_client
 from a2a.helpers.proto_helpers import get_artifact_text, get_data_parts, new_data_part, new_text_part
+from a2a.server.context import ServerCallContext
 from a2a.types.a2a_pb2 import (
     CancelTaskRequest,
     GetTaskRequest,
@@ -26,6 +27,7 @@ from a2a.types.a2a_pb2 import (
     SendMessageRequest,
     Task,
     TaskState,
+    TaskStatus,
 )
 from a2a.utils.errors import A2AError
 from attrs import frozen
@@ -650,6 +652,18 @@ async def test_ended_tasks_with_large_messages_fill_no_memory(monkeypatch: pytes
         tasks = [(await give(client, request("word " * 10_000)))[0] for _ in range(4)]
         left = [each.id for each in (await client.list_tasks(ListTasksRequest())).tasks]
     assert sorted(left) == sorted(each.id for each in tasks[-2:])
+
+
+async def test_a_task_that_was_deleted_as_it_ended_is_not_stored_again() -> None:
+    service = AgentService({"clerk": clerk(say("Yes.")).build()})
+    store, sender = a2a._Tasks(service, "clerk"), service.anybody
+    context = ServerCallContext(user=a2a._Caller(sender), state={"principal": sender})
+    task = Task(id="one", status=TaskStatus(state=TaskState.TASK_STATE_SUBMITTED))
+    await store.save(task, context)
+    await store.delete(task.id, context)
+    task.status.state = TaskState.TASK_STATE_COMPLETED
+    await store.save(task, context)
+    assert await store.get(task.id, context) is None
 
 
 async def test_contexts_of_keys_without_user_are_their_own(tmp_path: Path) -> None:
