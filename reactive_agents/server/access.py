@@ -22,7 +22,7 @@ from typing import Any, TypeAlias, cast
 
 import anyio
 from attrs import define, field, frozen
-from attrs.validators import ge, gt, matches_re
+from attrs.validators import ge, gt
 from returns.result import Failure, Success
 from starlette.requests import Request
 
@@ -150,12 +150,12 @@ class StoredKey:
         approves: whether it may decide on calls that wait for approval.
 
     Raises:
-        ValueError: it is no digest, or ``expires_at`` has no zone.
+        ValueError: ``expires_at`` has no zone.
     """
 
     id: str
     name: str
-    digest: str = field(repr=False, validator=matches_re(r"[0-9a-f]{64}"))
+    digest: str = field(repr=False)
     created_at: datetime
     agents: tuple[str, ...] | None = None
     user: str | None = None
@@ -304,7 +304,8 @@ class ApiKeys:
         self._refresh()
         prefix, _, rest = key.partition("_")
         stored = self._keys.get(rest.partition("_")[0]) if prefix == _PREFIX else None
-        fits = hmac.compare_digest(_digest(key), _NO_DIGEST if stored is None else stored.digest)
+        digest = _NO_DIGEST if stored is None else stored.digest
+        fits = hmac.compare_digest(_digest(key).encode(), digest.encode())
         if stored is None or not fits or not stored.holds(self._clock.now()):
             return None
         agents = None if stored.agents is None else frozenset(stored.agents)

@@ -804,7 +804,7 @@ class Turns:
     async def _following(
         self, agent: ReactiveAgent[Any, Any], previous: str, user: str | None, run_id: RunId
     ) -> ResponseId:
-        """Return the id of the turn before the response, in its session or a fork."""
+        """Return the id of the turn that is continued, in its session or a fork."""
         missing = web.Problem(
             404, "previous_response_not_found", "There is no such response.", param="previous_response_id"
         )

@@ -130,10 +130,8 @@ def test_a_limit_with_which_nothing_can_be_asked_is_refused(
     assert name in caplog.text
 
 
-@pytest.mark.parametrize(
-    ("name", "value"), [("expires_at", "2030-01-01T00:00:00"), ("digest", "é" * 64), ("digest", "")]
-)
-def test_a_key_that_cannot_be_compared_is_refused_by_the_name_of_its_field(
+@pytest.mark.parametrize(("name", "value"), [("expires_at", "2030-01-01T00:00:00"), ("digest", "é" * 64)])
+def test_a_key_that_cannot_be_compared_is_refused(
     keys: ApiKeys, tmp_path: Path, name: str, value: str
 ) -> None:
     key, _ = keys.create("one")
@@ -142,8 +140,6 @@ def test_a_key_that_cannot_be_compared_is_refused_by_the_name_of_its_field(
     document["keys"][0][name] = value
     path.write_text(json.dumps(document))
     assert ApiKeys(path).find(key) is None
-    with pytest.raises(ValueError, match=rf"the key '\w+' is wrong: .*{name}"):
-        ApiKeys(path).list()
 
 
 def test_a_key_whose_end_has_no_zone_is_not_made(keys: ApiKeys) -> None:

@@ -302,7 +302,7 @@ def _excerpt(line: str, words: tuple[str, ...]) -> str:
 
 
 def fits_glob(path: str, glob: str) -> bool:
-    """Return whether a path fits a glob, part by part, fast for every pattern."""
+    """Return whether a path fits a glob, part by part."""
     pattern = tuple(_DOUBLE_STARS.sub("**/", glob.removeprefix("./")).split("/"))
     reached = _past_double_stars({0}, pattern)
     for part in path.split("/"):
