@@ -45,7 +45,13 @@ from reactive_agents.kernel.policies.unfinished_work import (
     describe_undone,
 )
 from reactive_agents.kernel.prompt import stable_prefix
-from reactive_agents.kernel.service_calls import CheckedCounter, call_service, definitions_of, once
+from reactive_agents.kernel.service_calls import (
+    CheckedCounter,
+    call_service,
+    definitions_in,
+    definitions_of,
+    once,
+)
 from reactive_agents.kernel.termination import RETURN_DIRECT, in_time
 from reactive_agents.ports import CostRouter
 from reactive_agents.reasoning import Selection, StrategyInput, StrategyServices, structured_output
@@ -55,7 +61,7 @@ from reactive_agents.reasoning.strategies import reactive
 
 if TYPE_CHECKING:
     from reactive_agents.core.governance import JudgedAnswer, RouteNeeds
-    from reactive_agents.ports import Approver, ToolService
+    from reactive_agents.ports import ToolService
     from reactive_agents.reasoning.structured_output.schema import Shape
 
 
@@ -114,7 +120,8 @@ async def strategy_select(
     else:
         chosen: Result[Selection, errors.ReasoningErrors] | None = reasoning.configured()
         if chosen is None:
-            given, ready = strategy_input(context, services), strategy_services(services)
+            ready = strategy_services(services)
+            given = strategy_input(context, services, ready)
             chosen = await attempt(reasoning.select_strategy(given, ready))
         if not isinstance(chosen, Success):
             return Failure(context.failure_of("strategy-select")(chosen.failure()))
@@ -146,7 +153,8 @@ async def agent_loop(
     if plan_id is not None and not isinstance(plan_id, str):
         message = f"details.{PLAN_ID}: got {plan_id!r}, expected the id of a plan as a string."
         return Failure(errors.TaskError(message, context.task_id))
-    given, ready = strategy_input(context, services), strategy_services(services)
+    ready = strategy_services(services)
+    given = strategy_input(context, services, ready)
     reasoning, calls_before = services.ports.reasoning.value_or(None), services.llm.account.tool_calls
     if reasoning is None:
         run = reactive.direct(given, ready)
@@ -258,9 +266,10 @@ def _settings(services: EngineServices) -> RunSettings:
     return settings
 
 
-def strategy_input(context: ExecutionContext, services: EngineServices) -> StrategyInput:
-    """Return the input of the run's strategy."""
-    tools = _tools_of(services)
+def strategy_input(
+    context: ExecutionContext, services: EngineServices, ready: StrategyServices
+) -> StrategyInput:
+    """Return the input of the run's strategy, which has these services."""
     plan_id = context.task.details.get(PLAN_ID)
     handed = services.overrides.handed
     return StrategyInput(
@@ -272,7 +281,7 @@ def strategy_input(context: ExecutionContext, services: EngineServices) -> Strat
         session_id=context.session_id,
         settings=_settings(services),
         max_iterations=services.settings.explicit_limit(context.max_iterations),
-        available_tools=tuple([tool.name for tool in definitions_of(tools)]) if tools is not None else (),
+        available_tools=tuple([tool.name for tool in definitions_in(ready.kernel.tools)]),
         memory=context.memory_context,
         model=context.selected_model,
         deadline=context.deadline,
@@ -287,34 +296,27 @@ def strategy_input(context: ExecutionContext, services: EngineServices) -> Strat
     )
 
 
-def _tools_of(services: EngineServices) -> ToolService | None:
-    """Return the tools of the run; none for ``tool_choice="none"``."""
-    withheld = services.settings.model_settings.tool_choice == "none"
-    return None if withheld else services.ports.tools.value_or(None)
-
-
 def strategy_services(services: EngineServices) -> StrategyServices:
-    """Return the services of the run's strategy."""
-    ports, tools = services.ports, _tools_of(services)
+    """Return the services of the run's strategy, which has no tools for ``tool_choice="none"``."""
+    ports, tools = services.ports, services.ports.tools.value_or(None)
     run_tools: Maybe[ToolService] = Nothing
-    if tools is not None:
+    if tools is not None and services.settings.model_settings.tool_choice != "none":
         from reactive_agents.engine.run_tools import RunTools  # of agents with tools
 
         run_tools = Some(RunTools(tools, services))
-
-    def run_approver(approver: Approver) -> Approver:
+    approver = approver_of(ports)
+    if approver is not Nothing:
         from reactive_agents.engine.requests import RunApprover  # of agents with an approver
 
-        return RunApprover(approver, services)
-
-    asks_each_turn = getattr(tools, "asked_each_turn", False)  # of the tools of a run
+        approver = Some(RunApprover(approver.unwrap(), services))
+    asks_each_turn = run_tools is not Nothing and getattr(tools, "asked_each_turn", False)
     kernel = KernelServices(
         llm=services.llm,
         clock=ports.clock,
         ids=ports.ids,
         tools=run_tools,
         policies=ports.policies,
-        approver=approver_of(ports).map(run_approver),
+        approver=approver,
         events=Some(services.events),
         wrap=lambda step: partial(step_with_lifecycle, services, step),
         counter=ports.counter.map(CheckedCounter),

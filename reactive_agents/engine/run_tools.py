@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Awaitable, Generator, Iterable
-from contextlib import suppress
 from functools import partial
 from math import isnan
 from threading import Lock
@@ -38,7 +37,6 @@ from reactive_agents.engine.services import EngineServices
 from reactive_agents.event_loop import CallSoon
 from reactive_agents.kernel import RunEvents
 from reactive_agents.kernel.service_calls import (
-    BrokenServiceError,
     definitions_of,
     is_built_in,
     problem_within,
@@ -67,12 +65,13 @@ class RunTools:
 
     def __init__(self, tools: ToolService, services: EngineServices) -> None:
         self._tools = tools
+        self._definitions = definitions_of(tools)
         self._services = services
         self._guarded = bool(services.ports.guardrail)
 
     def definitions(self) -> tuple[ToolDefinition, ...]:
-        """Return the definitions of the other service."""
-        return definitions_of(self._tools)
+        """Return the definitions of the other service, as they were when the loop began."""
+        return self._definitions
 
     def has_recorded(self, name: str) -> bool:
         """Return whether another version of the agent made the next call of this tool."""
@@ -95,9 +94,7 @@ class RunTools:
         try:
             executed = await self._execute(under_way, scope)
         except BaseException:
-            tool = None
-            with suppress(BrokenServiceError):  # what cut the call off goes on
-                tool = next((each for each in self.definitions() if each.name == call.name), None)
+            tool = next((each for each in self._definitions if each.name == call.name), None)
             is_in_doubt = under_way.has_begun and may_have_acted(tool)
             handle.interrupted_calls[scope.call_key] = under_way.call, is_in_doubt
             raise
@@ -181,7 +178,7 @@ class RunTools:
         """Return a result without its text: a failure of what only looks something up."""
         from reactive_agents.kernel.ordered_acts import is_lookup, only_reads  # its tables are large
 
-        tools = [each for each in self.definitions() if each.name == call.name]
+        tools = [each for each in self._definitions if each.name == call.name]
         if not all(map(is_lookup, tools)):
             told = f"{told} The call was carried out: do not repeat it."
         hidden = evolve(result, result=None, parts=(), known_texts=())
@@ -201,7 +198,7 @@ class RunTools:
         from reactive_agents.engine.run_journal import RecordedCall
 
         needs_approval, repeatable, resumable = scope.needs_approval, False, False
-        for each in definitions_of(self._tools):
+        for each in self._definitions:
             if each.name == call.name:
                 needs_approval = needs_approval or each.requires_approval
                 repeatable = repeatable or each.idempotent
@@ -267,7 +264,7 @@ class RunTools:
             from reactive_agents.engine.handoffs import request_handoff
 
             return made_with(edited, call, Success(await request_handoff(made, self._services)))
-        timeouts = (each.timeout_s for each in self.definitions() if each.name == call.name)
+        timeouts = (each.timeout_s for each in self._definitions if each.name == call.name)
         timeout_s = next(timeouts, ANSWER_TIMEOUT_S)
         return made_with(edited, call, await request_reply(made, scope, timeout_s, self._services))
 
@@ -280,7 +277,7 @@ class RunTools:
             return value, ""
         # what a person answers is an input, as the task is; what another program returns is a result
         asked = call.name == ASK_USER and any(
-            each.external for each in self.definitions() if each.name == ASK_USER
+            each.external for each in self._definitions if each.name == ASK_USER
         )
         stage: GuardrailStage = "input" if asked else "tool-result"
         checked = await check_text(text, stage, self._services, call_id=call.id)
