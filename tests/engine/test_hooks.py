@@ -48,6 +48,22 @@ def script() -> ScriptedLLM:
     return ScriptedLLM(call("add", a=1, b=2), say("The answer is 3."))
 
 
+async def test_hooks_see_the_state_of_the_agent_and_cannot_change_it() -> None:
+    seen: list[str] = []
+
+    def note(context: ExecutionContext) -> ExecutionContext:
+        seen.append(context.agent_state)
+        return evolve(context, agent_state="idle")
+
+    phases: tuple[LifecyclePhase, ...] = ("bootstrap", "think", "verify", "memory-flush", "complete")
+    hooks = [LifecycleHook(phase, "before", note) for phase in phases]
+    hooks += [LifecycleHook("complete", "after", note)]
+    answering = ScriptedLLM(say("The answer is 3."))
+    made = bench(answering, hooks=hooks, verifier=FixedVerifier(1), memory=InMemoryMemory())
+    assert (await made.run()).unwrap().output == "The answer is 3."
+    assert seen == ["bootstrapping", "running", "verifying", "flushing", "flushing", "completed"]
+
+
 async def test_hooks_run_before_and_after_every_phase() -> None:
     seen: list[tuple[str, str]] = []
 
