@@ -152,7 +152,7 @@ class PostgresDatabase(Generic[_E]):
         """
         return await self._write(operation, work, of, again=again)
 
-    async def empty_log(self) -> None:
+    async def empty_log(self, *, rewrites: bool = False) -> None:
         """Do nothing: the server decides how long it keeps its log."""
 
     async def write_soon(

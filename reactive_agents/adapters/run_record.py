@@ -926,7 +926,7 @@ class SqliteRunRecord:
             else:
                 break
         if deleted or isinstance(done, Success):
-            await self._file.empty_log()
+            await self._file.empty_log(rewrites=user is not None)
         return done.map(lambda _: deleted)
 
     # --- leases -------------------------------------------------------------------------------------------

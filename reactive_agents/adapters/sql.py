@@ -105,8 +105,12 @@ class Database(Protocol[_E_co]):
         """
         ...
 
-    async def empty_log(self) -> None:
-        """Remove deleted data from the log beside the file."""
+    async def empty_log(self, *, rewrites: bool = False) -> None:
+        """Remove deleted data from the log beside the file.
+
+        Args:
+            rewrites: whether the file is written anew, so that no unused part of it has any either.
+        """
         ...
 
     async def write_soon(
@@ -165,11 +169,17 @@ async def rows(
     )
 
 
-async def erase(database: Database[_E], operation: str, work: Work[_T], *, of: str = "") -> Result[_T, _E]:
-    """Delete, as ``write`` does, and leave nothing in a log beside the file."""
+async def erase(
+    database: Database[_E], operation: str, work: Work[_T], *, of: str = "", rewrites: bool = False
+) -> Result[_T, _E]:
+    """Delete, as ``write`` does, and leave nothing in a log beside the file.
+
+    Args:
+        rewrites: whether nothing may be left in unused parts of the file either.
+    """
     done = await database.write(operation, work, of=of)
     if isinstance(done, Success):
-        await database.empty_log()
+        await database.empty_log(rewrites=rewrites)
     return done
 
 

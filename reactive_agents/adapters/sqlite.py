@@ -334,33 +334,48 @@ class SqliteFile(Generic[_E]):
             if self._connection is not None:
                 self._connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
 
-    async def empty_log(self) -> None:
+    async def empty_log(self, *, rewrites: bool = False) -> None:
         """Empty the log of the file (``-wal``), which still contains deleted data.
 
-        The file itself is overwritten at once. If readers use the file for the whole wait, the log stays, and
-        a warning is logged.
+        The file itself is overwritten at once, but the unused parts of its pages may keep copies of rows that
+        were moved. What fails or takes longer than the patience stays undone, and a warning is logged.
+
+        Args:
+            rewrites: whether the file is written anew, without such copies. It takes as long as copying the
+                file, and that much free space; others read it meanwhile, but do not write.
         """
         if self._in_process:
             return
-        deadline = anyio.current_time() + self._patience_s
-        while not (emptied := await self._works.run(self._log_emptied)):
-            if emptied is None or anyio.current_time() >= deadline:
-                _log.warning(
-                    "The log of the %s file %r has what was deleted until it is closed.",
-                    self._store.name,
-                    str(self.path),
-                )
-                return
-            await anyio.sleep(_PAUSE_S)
+        if rewrites and not await self._done_in_time("VACUUM"):
+            _log.warning(
+                "Unused parts of the %s file %r may have what was deleted until VACUUM writes it anew.",
+                self._store.name,
+                str(self.path),
+            )
+        if not await self._done_in_time("PRAGMA wal_checkpoint(TRUNCATE)"):
+            _log.warning(
+                "The log of the %s file %r has what was deleted until it is closed.",
+                self._store.name,
+                str(self.path),
+            )
 
-    def _log_emptied(self) -> bool | None:
-        """Return whether the log is empty now; ``None`` if it cannot be emptied."""
+    async def _done_in_time(self, statement: str) -> bool:
+        """Return whether a statement on the whole file was done, once no other process prevented it."""
+        deadline = anyio.current_time() + self._patience_s
+        while not (done := await self._works.run(partial(self._is_done, statement))):
+            if done is None or anyio.current_time() >= deadline:
+                return False
+            await anyio.sleep(_PAUSE_S)
+        return True
+
+    def _is_done(self, statement: str) -> bool | None:
+        """Return whether a statement is done now; ``None`` if it cannot be."""
         with self._one_at_a_time:
             try:
-                (busy, *_) = self._connected().execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+                row = self._connected().execute(statement).fetchone()
             except FAILURES as error:
                 return False if _is_locked(error) else None
-            return not busy
+            return row is None or not row[0]
 
     def _at_once(self, work: Work[_T]) -> _T | _Locked:
         if self._connection is None:

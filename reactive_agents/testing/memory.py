@@ -217,7 +217,7 @@ class _Tables:
 
     write = write_soon = read
 
-    async def empty_log(self) -> None:
+    async def empty_log(self, *, rewrites: bool = False) -> None:
         """Do nothing: there is no log."""
 
     async def check(self) -> Result[None, MemoryErrors]:

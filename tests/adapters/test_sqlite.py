@@ -264,6 +264,51 @@ async def test_a_commit_outlives_a_loss_of_power(tmp_path: Path) -> None:
     assert found == Success([2, "wal", 1])  # 2 is FULL
 
 
+async def test_what_is_forgotten_is_in_no_unused_part_of_the_file_either(tmp_path: Path) -> None:
+    """Rows of several sizes that grow are moved between pages, which leaves copies in their unused parts."""
+    store = Store(
+        "rows", (("CREATE TABLE grown (id INTEGER PRIMARY KEY, whose TEXT, said TEXT, more TEXT)",),)
+    )
+    file = SqliteFile(path := tmp_path / "rows.db", store, MemoryUnavailable)
+
+    def write(connection: Transaction) -> None:
+        for number in range(2_000):
+            whose = ("ann", "bob")[number % 2]
+            said = f"{whose}-secret {number} " + "x" * (number * 7919 % 300 + 100)
+            connection.execute("INSERT INTO grown (whose, said) VALUES (?, ?)", (whose, said))
+            more = f"{whose}-secret " + "y" * (number * 104_729 % 800 + 100)
+            connection.execute("UPDATE grown SET more = ? WHERE id = ?", (more, number - 7))
+
+    def forget(connection: Transaction) -> int:
+        return connection.execute("DELETE FROM grown WHERE whose = 'bob'").rowcount
+
+    assert (await file.write("write", write)).unwrap() is None
+    assert await sql.erase(file, "delete", forget) == Success(1_000)
+    assert b"bob-secret" in path.read_bytes(), "with this, SQLite does as is checked"
+    assert await sql.erase(file, "forget", forget, rewrites=True) == Success(0)
+    assert b"bob-secret" not in path.read_bytes()
+    assert b"ann-secret" in path.read_bytes()
+    assert await anyio.Path(f"{path}-wal").read_bytes() == b""
+    await file.aclose()
+
+
+async def test_a_file_that_others_write_is_not_written_anew_and_that_is_said(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    file = SqliteFile(path := tmp_path / "notes.db", NOTES, MemoryUnavailable, patience_s=0.1)
+    await file.check()
+    with closing(sqlite3.connect(path, isolation_level=None)) as other:
+        other.execute("BEGIN IMMEDIATE")
+        await file.empty_log(rewrites=True)
+        other.execute("ROLLBACK")
+    assert [each.levelname for each in caplog.records] == ["WARNING"] * len(caplog.records)
+    assert "may have what was deleted until VACUUM writes it anew" in caplog.text
+    caplog.clear()
+    await file.empty_log(rewrites=True)
+    assert caplog.text == ""
+    await file.aclose()
+
+
 async def test_what_many_wrote_is_brought_to_the_disk_together(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

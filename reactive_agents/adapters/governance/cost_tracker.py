@@ -292,7 +292,7 @@ class SqliteCostTracker:
             connection.execute(f"{_DELETE_EMPTY} AND kind = 'user' AND name = ?", (sqlite.storable(user),))
             return int(named.rowcount)
 
-        return await sql.erase(self._file, "forget", work)
+        return await sql.erase(self._file, "forget", work, rewrites=True)
 
     @effect
     async def prune(self, before: datetime) -> Result[int, ServiceFailed]:

@@ -719,7 +719,8 @@ class SqlitePersonaStore:
                 _forget_lessons(file, persona_id, {row[3] for row in rows if row[3] is not None})
             return sum(row[1] == "event" for row in rows)
 
-        return await sql.erase(self._database, "forget", work, of=f"events of {persona_id}")
+        events = f"events of {persona_id}"
+        return await sql.erase(self._database, "forget", work, of=events, rewrites=True)
 
     # --- leases -------------------------------------------------------------------------------------------
 

@@ -246,7 +246,8 @@ class SqliteMemory:
     @effect
     async def forget(self, what: Forgetting) -> Result[int, MemoryErrors]:
         """Delete entries and sessions, for a user also plans; return their number."""
-        return await sql.erase(self._database, "forget", lambda connection: store.forget(connection, what))
+        work = partial(store.forget, what=what)
+        return await sql.erase(self._database, "forget", work, rewrites=True)
 
     async def _chosen(
         self, task: Task, result: ReasoningResult, llm: LLM | None, model: str | None
@@ -403,7 +404,8 @@ class MemoryArchive:
     @effect
     async def forget(self, what: Forgetting) -> Result[int, MemoryErrors]:
         """Delete entries and sessions; return their number."""
-        return await sql.erase(self.database, "forget", lambda connection: store.forget(connection, what))
+        work = partial(store.forget, what=what)
+        return await sql.erase(self.database, "forget", work, rewrites=True)
 
 
 @frozen(eq=False)

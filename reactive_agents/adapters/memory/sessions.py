@@ -434,7 +434,7 @@ class SqliteSessions:
             contents.forget_holders(file, user)
             return file.execute('DELETE FROM conversations WHERE "user" = ?', (user,)).rowcount
 
-        return await sql.erase(self._file, "forget", work, of="forget")
+        return await sql.erase(self._file, "forget", work, of="forget", rewrites=True)
 
     @effect
     async def prune(self, before: datetime) -> Result[int, SessionErrors]:

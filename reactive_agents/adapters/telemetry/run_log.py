@@ -476,7 +476,7 @@ class SqliteRunLog:
                 return Failure(done.failure())
             found, own = done.unwrap()
             deleted += own
-        await self._file.empty_log()
+        await self._file.empty_log(rewrites=True)
         return Success(deleted)
 
 
