@@ -89,6 +89,10 @@ _IDLE_S = 5.0
 _LONGEST_FORK_S = 5.0
 """Seconds that a fork waits for the work on all files."""
 _PAUSE_S = 0.005
+_REWRITE_SHARE = 0.25
+"""How much of the patience of writers the first of the two halves of writing a file anew may take."""
+_OPERATIONS = 10_000
+"""Operations of SQLite after which the time is looked at."""
 _MOST_IN_LOG = 300
 """Commits without a flush, after which a thread checkpoints the log."""
 _MANY_IN_LOG = 30
@@ -342,40 +346,53 @@ class SqliteFile(Generic[_E]):
 
         Args:
             rewrites: whether the file is written anew, without such copies. It takes as long as copying the
-                file, and that much free space; others read it meanwhile, but do not write.
+                file, and that much free space. Others read it meanwhile, but do not write; so it is given up
+                where it takes so long that they would fail.
         """
         if self._in_process:
             return
-        if rewrites and not await self._done_in_time("VACUUM"):
+        if rewrites and not await self._done_in_time(self._write_anew):
             _log.warning(
                 "Unused parts of the %s file %r may have what was deleted until VACUUM writes it anew.",
                 self._store.name,
                 str(self.path),
             )
-        if not await self._done_in_time("PRAGMA wal_checkpoint(TRUNCATE)"):
+        if not await self._done_in_time(self._write_log_back):
             _log.warning(
                 "The log of the %s file %r has what was deleted until it is closed.",
                 self._store.name,
                 str(self.path),
             )
 
-    async def _done_in_time(self, statement: str) -> bool:
-        """Return whether a statement on the whole file was done, once no other process prevented it."""
+    async def _done_in_time(self, work: Callable[[sqlite3.Connection], bool]) -> bool:
+        """Return whether work on the whole file was done, as soon as others let it be."""
         deadline = anyio.current_time() + self._patience_s
-        while not (done := await self._works.run(partial(self._is_done, statement))):
+        while not (done := await self._works.run(partial(self._is_done, work))):
             if done is None or anyio.current_time() >= deadline:
                 return False
             await anyio.sleep(_PAUSE_S)
         return True
 
-    def _is_done(self, statement: str) -> bool | None:
-        """Return whether a statement is done now; ``None`` if it cannot be."""
+    def _is_done(self, work: Callable[[sqlite3.Connection], bool]) -> bool | None:
+        """Return whether work is done now; ``None`` if it cannot be."""
         with self._one_at_a_time:
             try:
-                row = self._connected().execute(statement).fetchone()
+                return work(self._connected())
             except FAILURES as error:
                 return False if _is_locked(error) else None
-            return row is None or not row[0]
+
+    def _write_log_back(self, connection: sqlite3.Connection) -> bool:
+        (busy, *_) = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+        return not busy
+
+    def _write_anew(self, connection: sqlite3.Connection) -> bool:
+        until = time.monotonic() + self._patience_s * _REWRITE_SHARE
+        connection.set_progress_handler(lambda: time.monotonic() >= until, _OPERATIONS)
+        try:
+            connection.execute("VACUUM")
+        finally:
+            connection.set_progress_handler(None, 0)
+        return True
 
     def _at_once(self, work: Work[_T]) -> _T | _Locked:
         if self._connection is None:

@@ -297,7 +297,7 @@ def strategy_input(
 
 
 def strategy_services(services: EngineServices) -> StrategyServices:
-    """Return the services of the run's strategy, which has no tools for ``tool_choice="none"``."""
+    """Return the services of the strategy, without tools for ``tool_choice="none"``."""
     ports, tools = services.ports, services.ports.tools.value_or(None)
     run_tools: Maybe[ToolService] = Nothing
     if tools is not None and services.settings.model_settings.tool_choice != "none":

@@ -309,6 +309,21 @@ async def test_a_file_that_others_write_is_not_written_anew_and_that_is_said(
     await file.aclose()
 
 
+async def test_a_file_that_takes_too_long_to_be_written_anew_is_left_as_it_is_and_that_is_said(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = SqliteFile(tmp_path / "notes.db", NOTES, MemoryUnavailable)
+    rows = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 50000)"
+    fill = f"INSERT INTO notes {rows} SELECT hex(randomblob(200)) FROM n"
+    assert (await file.write("fill", lambda each: each.execute(fill).rowcount)).unwrap() == 50_000
+    monkeypatch.setattr(sqlite, "_REWRITE_SHARE", 0.0)
+    await file.empty_log(rewrites=True)
+    assert "may have what was deleted until VACUUM writes it anew" in caplog.text
+    count = "SELECT count(*) FROM notes"
+    assert (await file.read("count", lambda each: each.execute(count).fetchone())).unwrap() == (50_000,)
+    await file.aclose()
+
+
 async def test_what_many_wrote_is_brought_to_the_disk_together(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
