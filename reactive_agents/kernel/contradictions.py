@@ -17,6 +17,7 @@ from reactive_agents.core.figures import (
     MOST_SUMMED,
     NUMBER,
     NUMERALS,
+    SHARE,
     SMALL,
     follows_at_once,
     numbers_and_names,
@@ -109,45 +110,69 @@ def _is_of_other_kind(text: str, task: str, looked_up: Mapping[str, str], things
     return bool(labels) and not clauses.mentions_amount(task) and not asked <= labels
 
 
-def mistotalled(text: str, seen: Seen) -> tuple[str, ...]:
+def mistotalled(text: str, seen: Seen, looked_up: Mapping[str, str]) -> tuple[str, ...]:
     """Return the numbers of results of which a text has another total or mean.
 
-    Each result has one number, and nothing else that was seen has any, other than how many of each the task
-    asks the price of. A sum or difference of some, their product or mean, and one in another unit or rounded
-    may be right. A text with all of them may tell a mean of each.
+    Each result is of one thing and has one number, and nothing else that was seen has any, other than how
+    many of each the task asks the price of. A sum or difference of some, their product, ratio or mean, and
+    one in another unit or rounded may be right, and so may a share, and a mean that is of one thing. A text
+    with all of them may tell a mean of each.
+
+    Args:
+        looked_up: the results by the thing that they are of.
     """
-    task, found, counts = seen.task, [_numbers_in(result) for result in seen.results], _counts_in(seen)
-    if counts is None or len(found) > _MOST_TOTALLED or any(len(each) != 1 for each in found):
+    task, counts = seen.task, _counts_in(seen)
+    if counts is None or not len(looked_up) == len(seen.results) <= _MOST_TOTALLED:
         return ()
-    if len(counts) != len(found) if counts else len(found) < _PAIR:
+    found = _figures_alike(looked_up.values(), is_price=bool(counts))
+    if len(found) != len(counts) if counts else len(found) < _PAIR:
         return ()
-    numbers, is_of_mean = [read_number(each) for (each,) in found], clauses.asks_mean(task)
+    numbers, is_of_mean = [*map(read_number, found)], clauses.asks_mean(task)
     said = [each for each in clauses.clauses_of(text) if not (denies(each) or clauses.QUESTION.search(each))]
     told = [[read_number(each) for each in NUMBER.findall(plain_numbers(clause))] for clause in said]
     if sorted(chain(*told)) == sorted(numbers):
         return ()
     asks = clauses.asks_mean if is_of_mean else clauses.asks_total
     totals, parts = ({fmean(numbers)}, set[float]()) if is_of_mean else _totals_of(numbers, counts)
-    for clause, values in zip(said, told, strict=True):
+    ratios = {one / other for one, other in permutations(numbers, 2) if other}
+    for clause, values in islice(zip(said, told, strict=True), _MOST_FIGURES):
         others = [each for each in values if is_of_mean or each not in (*numbers, *counts, *parts - totals)]
-        if len(others) != 1 or not (counts or asks(clause)):
+        if len(others) != 1 or not (counts or asks(clause)) or SHARE.search(clause):
             continue
+        if is_of_mean and sum(clauses.names(clause, each) for each in looked_up) == 1:
+            continue  # "Rome, with an average rent of 900"
         if len(found) > _PAIR and not is_of_mean and not unsupported_figures(clause, seen):
             continue  # one of them may be a rate
         in_other_unit = any(follows_at_once(others[0], (each,)) for each in totals)
-        if not in_other_unit and not any(_may_be(others[0], each) for each in totals | parts):
-            return tuple(chain(*found))
+        if not in_other_unit and not any(_may_be(others[0], each) for each in totals | parts | ratios):
+            return tuple(found)
     return ()
 
 
+def _figures_alike(results: Iterable[str], *, is_price: bool) -> list[str]:
+    """Return the number of each result; none if one has not one, or another unit.
+
+    A price with further words may be of more than one: "4.50 a pair".
+    """
+    figures, units = list[str](), set[str]()
+    for result in results:
+        found = _numbers_in(result)
+        after = plain_numbers(result).rpartition(found[0])[2] if len(found) == 1 else ""
+        if len(found) != 1 or (is_price and after.strip().count(" ")):
+            return []
+        figures += found
+        units.add(_unit_after(after, 0))
+    return figures if len(units) == 1 else []
+
+
 def _totals_of(numbers: Sequence[float], counts: Sequence[float]) -> tuple[set[float], set[float]]:
-    """Return totals of so many of each, in any order, and parts of these."""
+    """Return totals of so many of each, in any order, and products, and parts of these."""
     totals, parts = set[float](), {fmean(numbers)}
     for each in {*permutations(counts)} if counts else ((1.0,) * len(numbers),):
         values = [count * number for count, number in zip(each, numbers, strict=True)]
         sums = sums_of_some(values)
-        totals.add(sum(values))
-        parts |= {prod(values), *sums, *(abs(sum(values) - 2 * some) for some in sums)}
+        totals |= {sum(values), prod(values)}
+        parts |= {*sums, *(abs(sum(values) - 2 * some) for some in sums)}
     return totals, parts
 
 
@@ -159,7 +184,7 @@ def _counts_in(seen: Seen) -> tuple[float, ...] | None:
     task, beside = seen.task, f"{seen.told}\n{seen.given}".replace(seen.task, " ")
     if _numbers_in(beside) or any(numerals(f"{task}\n{beside}")):
         return None
-    if _MONEY.search(task) or "%" in seen.everything:
+    if _MONEY.search(task) or "%" in seen.everything or clauses.CONDITION.search(task):
         return None
     counts = tuple(map(read_number, _numbers_in(task)))
     if not all(each.is_integer() and 1 < each < SMALL for each in counts):
@@ -178,8 +203,12 @@ def _numbers_in(text: str) -> list[str]:
 
 
 def _may_be(number: float, right: float) -> bool:
-    """Return whether a number is another one, or that rounded."""
-    return any(abs(number - round(right, places)) < _CENT for places in range(-len(str(int(right))), 3))
+    """Return whether a number is another one, or that rounded, as of "465 thousand"."""
+    return any(
+        abs(number - round(right / scale, places)) < _CENT
+        for scale in (1, 1e3, 1e6)
+        for places in range(-len(str(int(right))), 3)
+    )
 
 
 @lru_cache(maxsize=8)

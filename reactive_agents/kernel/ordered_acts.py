@@ -604,8 +604,8 @@ def values_left(
     """Return the numbers of a list in an order that no call had.
 
     "Set A to 18 and B to 21", which takes two calls, and the only one had 18. The answer has them as if done.
-    None if the order has a condition, or if a call had a number that the task has not, which may stand for
-    another.
+    None if the order has a condition, if a call had a number that the task has not, which may stand for
+    another, or if there was a call for each part, as with "half a dozen".
 
     Args:
         calls: those that worked.
@@ -624,7 +624,8 @@ def values_left(
     for parts in lists_in(task):
         values = _parallel_values(parts)
         left = {key: each for key, each in values.items() if not _was_given(key, done) and each not in spared}
-        if left and left.keys() <= claimed.keys() and not given.isdisjoint(values):
+        is_less = len(acted) < len(parts) and not given.isdisjoint(values)
+        if left and is_less and left.keys() <= claimed.keys():
             return tuple(left.values())
     return ()
 

@@ -650,6 +650,11 @@ def test_a_value_that_an_order_names_beside_another_is_left(
         ("Order 3 lamps for the 5 rooms.", "3 lamps for the 5 rooms.", ["order_item item=lamps quantity=3"]),
         ("Set A to 18 and explain it in 20 words.", "A is 18. In 20 words: no.", ["set_value value=18"]),
         ("Set A to 18 and B to 21.", "18 and 21 are set.", ["set_value value=39"]),
+        (
+            "Order 3 lamps and 6 rugs.",
+            "3 lamps and 6 rugs are ordered.",
+            ["order_item quantity=3", "order_item item=rugs"],
+        ),
     ],
 )
 def test_a_value_that_may_be_meant_otherwise_is_not_left(task: str, text: str, calls: list[str]) -> None:

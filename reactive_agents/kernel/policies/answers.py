@@ -487,17 +487,16 @@ def _is_by_number(state: KernelState, task: str) -> bool:
 def _contradiction_in(text: str, seen: evidence.Seen, state: KernelState) -> tuple[str, str] | None:
     """Return what to ask, and the reason at the end, about contradicted results."""
     has_figures = bool(state.scratchpad) and _DIGIT.search(text) is not None
-    if has_figures and (numbers := contradictions.mistotalled(text, seen)):
+    if not (has_figures or contradictions.compares(seen.task)):
+        return None
+    looked_up = _looked_up(state)
+    if has_figures and (numbers := contradictions.mistotalled(text, seen, looked_up)):
         named = listed(numbers)
         return (
             f"Work it out again, of {named}.",
             f"The answer has another total or mean than that of {named}.",
         )
-    may_swap = has_figures and len(state.scratchpad) > 1
-    if not (may_swap or contradictions.compares(seen.task)):
-        return None
-    looked_up = _looked_up(state)
-    if may_swap and (exchanged := contradictions.swapped(text, seen.task, looked_up)):
+    if has_figures and (exchanged := contradictions.swapped(text, seen.task, looked_up)):
         things = listed(exchanged)
         return (
             f"Check the figures of {things}: they are swapped.",
@@ -514,12 +513,14 @@ def _looked_up(state: KernelState) -> Mapping[str, str]:
 
     What all calls of a tool have in common is none: "from Rome to Bari" and "from Rome to Genoa".
     """
-    found: dict[str, list[str]] = {}
     made = calls_made(state.steps, tool_results(state.scratchpad))
     given = [frozenset(chain.from_iterable(each.arguments.values())) for each in made]
+    common: dict[str, frozenset[str]] = {}
     for call, own in zip(made, given, strict=True):
-        alike = (values for each, values in zip(made, given, strict=True) if each.tool == call.tool)
-        things = own if len(own) == 1 else own - own.intersection(*alike)
+        common[call.tool] = common.get(call.tool, own) & own
+    found: dict[str, list[str]] = {}
+    for call, own in zip(made, given, strict=True):
+        things = own if len(own) == 1 else own - common[call.tool]
         if len(things) == 1:
             found.setdefault(next(iter(things)), []).append(call.told.partition("\n")[2])
     return {thing: "\n".join(results) for thing, results in found.items()}
