@@ -223,6 +223,7 @@ DONE: tuple[tuple[Sequence[str], str, Sequence[Call], str], ...] = (
     ),
     (DIARY, ON_MY_DAY, NOTHING_ON, "No, your day is free."),
     (STAFF, "What do Al and Bo earn?", OF_TWO, "Al earns 4100, Bo 3900."),
+    (STAFF, "Who is paid more, Al or Bo?", OF_TWO, "Al is paid more."),
     (POLL, "Who won, yes or no?", VOTES, "Yes won with 60 votes against 40."),
     (MAIL, "Tell Bo that I am late.", (*BO, TOLD_BO), "Bo knows that you are late. Have a lovely afternoon!"),
     (MAIL, "Peux-tu prévenir Luc que je serai en retard ?", LUC, "Luc est prévenu. Bonne route !"),

@@ -129,11 +129,14 @@ def says_nothing(text: str, state: KernelState, context: KernelContext) -> bool:
 
 
 def _repeats_question(text: str, asked: str) -> bool:
-    """Return whether a text is a question again, without a telling word besides."""
+    """Return whether a text is a question again, without a telling word besides.
+
+    Not one that chooses: "Al is taller" of "Who is taller, Al or Bo?".
+    """
     if text.strip().casefold() == asked.strip().casefold():
         return True
     known = {*_WORD.findall(asked.casefold())}
-    if any(word[0] not in known for word in _WORD.finditer(text.casefold())):
+    if clauses.leaves_choice(asked) or any(word[0] not in known for word in _WORD.finditer(text.casefold())):
         return False
     return asks_what(asked) and clauses.telling_words(text) == clauses.telling_words(asked)
 
