@@ -24,6 +24,7 @@ from reactive_agents.core.figures import (
     numerals,
     plain_numbers,
     read_number,
+    readings,
     sums_of_some,
     without_list_marks,
 )
@@ -58,6 +59,8 @@ _PAIR = 2
 _MOST_TOTALLED = 5
 """Results whose totals are compared, in any order."""
 _AFFIRMING, _DENYING = word_set("affirming"), word_set("denying")
+_MOST_TIMES = 31
+"""Persons or days that a total is for, or is shared by."""
 _MOST_FIGURES = 50
 """Figures of an answer that are judged, the first ones."""
 
@@ -115,8 +118,8 @@ def mistotalled(text: str, seen: Seen, looked_up: Mapping[str, str]) -> tuple[st
 
     Each result is of one thing and has one number, and nothing else that was seen has any, other than how
     many of each the task asks the price of. A sum or difference of some, their product, ratio or mean, and
-    one in another unit or rounded may be right, and so may a share, and a mean that is of one thing. A text
-    with all of them may tell a mean of each.
+    one in another unit or rounded may be right, and so may several times it, a share, and a mean that is of
+    one thing. A text with all of them may tell a mean of each.
 
     Args:
         looked_up: the results by the thing that they are of.
@@ -127,24 +130,23 @@ def mistotalled(text: str, seen: Seen, looked_up: Mapping[str, str]) -> tuple[st
     found = _figures_alike(looked_up.values(), is_price=bool(counts))
     if len(found) != len(counts) if counts else len(found) < _PAIR:
         return ()
-    numbers, is_of_mean = [*map(read_number, found)], clauses.asks_mean(task)
+    is_of_mean = clauses.asks_mean(task)
     said = [each for each in clauses.clauses_of(text) if not (denies(each) or clauses.QUESTION.search(each))]
-    told = [[read_number(each) for each in NUMBER.findall(plain_numbers(clause))] for clause in said]
-    if sorted(chain(*told)) == sorted(numbers):
+    told = [NUMBER.findall(plain_numbers(clause)) for clause in said[:_MOST_FIGURES]]
+    if sorted(map(read_number, chain(*told))) == sorted(map(read_number, found)):
         return ()
     asks = clauses.asks_mean if is_of_mean else clauses.asks_total
-    totals, parts = ({fmean(numbers)}, set[float]()) if is_of_mean else _totals_of(numbers, counts)
-    ratios = {one / other for one, other in permutations(numbers, 2) if other}
-    for clause, values in islice(zip(said, told, strict=True), _MOST_FIGURES):
-        others = [each for each in values if is_of_mean or each not in (*numbers, *counts, *parts - totals)]
+    right, parts = _worked_out(found, counts, is_of_mean=is_of_mean)
+    known = () if is_of_mean else {*chain(*map(readings, found)), *counts, *parts - right}
+    for clause, figures in zip(said, told, strict=False):
+        others = [each for each in figures if read_number(each) not in known]
         if len(others) != 1 or not (counts or asks(clause)) or SHARE.search(clause):
             continue
         if is_of_mean and sum(clauses.names(clause, each) for each in looked_up) == 1:
             continue  # "Rome, with an average rent of 900"
         if len(found) > _PAIR and not is_of_mean and not unsupported_figures(clause, seen):
             continue  # one of them may be a rate
-        in_other_unit = any(follows_at_once(others[0], (each,)) for each in totals)
-        if not in_other_unit and not any(_may_be(others[0], each) for each in totals | parts | ratios):
+        if not any(_may_be(each, right, parts) for each in readings(others[0])):
             return tuple(found)
     return ()
 
@@ -165,15 +167,30 @@ def _figures_alike(results: Iterable[str], *, is_price: bool) -> list[str]:
     return figures if len(units) == 1 else []
 
 
-def _totals_of(numbers: Sequence[float], counts: Sequence[float]) -> tuple[set[float], set[float]]:
-    """Return totals of so many of each, in any order, and products, and parts of these."""
-    totals, parts = set[float](), {fmean(numbers)}
-    for each in {*permutations(counts)} if counts else ((1.0,) * len(numbers),):
-        values = [count * number for count, number in zip(each, numbers, strict=True)]
-        sums = sums_of_some(values)
-        totals |= {sum(values), prod(values)}
-        parts |= {*sums, *(abs(sum(values) - 2 * some) for some in sums)}
-    return totals, parts
+def _worked_out(
+    figures: Sequence[str], counts: Sequence[float], *, is_of_mean: bool
+) -> tuple[set[float], set[float]]:
+    """Return the mean and sum, or totals of so many of each in any order, and parts of these.
+
+    A number may have two readings, as "1.250" has in two languages.
+    """
+    right, parts = set[float](), set[float]()
+    read = [readings(each) for each in figures]
+    for numbers in {tuple(each[at] for each in read) for at in (0, -1)}:
+        parts |= {one / other for one, other in permutations(numbers, 2) if other}
+        if is_of_mean:
+            right |= {fmean(numbers), sum(numbers)}  # which may be shared by others
+            continue
+        parts.add(fmean(numbers))
+        if len(numbers) == 1:
+            right.add(numbers[0])  # "a 3 course menu" for several
+        for each in {*permutations(counts or (1.0,) * len(numbers))}:
+            values = [count * number for count, number in zip(each, numbers, strict=True)]
+            sums = sums_of_some(values)
+            right |= {sum(values), prod(values)}
+            parts |= {*sums, *(abs(sum(values) - 2 * some) for some in sums)}
+            parts |= {one * other + rest for one, other, rest in permutations(values, 3)}
+    return right, parts
 
 
 def _counts_in(seen: Seen) -> tuple[float, ...] | None:
@@ -202,7 +219,23 @@ def _numbers_in(text: str) -> list[str]:
     return [*filter(NUMBER.fullmatch, numbers_and_names(text))]
 
 
-def _may_be(number: float, right: float) -> bool:
+def _may_be(number: float, right: Iterable[float], parts: Iterable[float]) -> bool:
+    """Return whether a number is a right one or a part, or that rounded.
+
+    Also one that is right of several or in another unit.
+    """
+    if any(_is_multiple(number, each) or follows_at_once(number, (each,)) for each in right):
+        return True
+    return any(_is_rounded(number, each) for each in chain(right, parts))
+
+
+def _is_multiple(number: float, other: float) -> bool:
+    """Return whether one of two numbers is the other for so many persons or days."""
+    least, most = sorted((number, other))
+    return 0 < most <= _MOST_TIMES * least and abs(most / least - round(most / least)) < _CENT / _MOST_TIMES
+
+
+def _is_rounded(number: float, right: float) -> bool:
     """Return whether a number is another one, or that rounded, as of "465 thousand"."""
     return any(
         abs(number - round(right / scale, places)) < _CENT

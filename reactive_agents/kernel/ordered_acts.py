@@ -17,6 +17,7 @@ from typing import NamedTuple
 from attrs import evolve, frozen
 
 from reactive_agents.core.figures import (
+    NUMBER,
     follows_at_once,
     has_word,
     numbers_and_names,
@@ -612,8 +613,9 @@ def values_left(
     """
     known = {tool.name: tool for tool in tools}
     acted = [each for each in calls if each.tool in known and not only_looks(known[each.tool])]
-    arguments = (value for each in acted for values in each.arguments.values() for value in values)
+    arguments = [value for each in acted for values in each.arguments.values() for value in values]
     given, asked = _numbers_in("\n".join(arguments)).keys(), _numbers_in(task)
+    alone = {read_number(each) for each in arguments if NUMBER.fullmatch(each)}
     if not given or not given <= asked.keys() or not _is_firm(task) or QUESTION.search(task) or denies(text):
         return ()
     said = (each for each in map(read_clause, clauses_of(text)) if _NOT_YET.isdisjoint(each.words))
@@ -624,7 +626,7 @@ def values_left(
     for parts in lists_in(task):
         values = _parallel_values(parts)
         left = {key: each for key, each in values.items() if not _was_given(key, done) and each not in spared}
-        is_less = len(acted) < len(parts) and not given.isdisjoint(values)
+        is_less = len(acted) < len(parts) and not alone.isdisjoint(values)
         if left and is_less and left.keys() <= claimed.keys():
             return tuple(left.values())
     return ()

@@ -211,6 +211,7 @@ DONE: tuple[tuple[Sequence[str], str, Sequence[Call], str], ...] = (
     (ROADS, "Which is nearer, Brno or Graz?", FROM_WIEN, "Brno, at 134 km; Graz is 195 km away."),
     (PRICES, "Which is nearest to the limit, Aero or Nova?", DESKS, "Aero is nearest to the limit."),
     (PRICES, "Which is the most affordable, Aero or Nova?", DESKS, "Nova is the most affordable."),
+    (PRICES, "Which is the least affordable, Aero or Nova?", DESKS, "Aero is the least affordable."),
     (PRICES, "What do Aero and Nova cost together?", DESKS, "Together they cost 468 euros."),
     (ISSUES, "Close issue 88.", closed("Closed as invalid"), "Issue 88 is closed as invalid."),
     (ISSUES, "Close issue 88.", closed("Closed: cannot reproduce"), "Issue 88 is closed."),

@@ -648,6 +648,11 @@ def test_another_total_than_that_of_the_results_is_wrong(
         ("What is the overall discount?", ("80", "60"), "The overall discount is 25 percent."),
         ("Where is the average rent higher?", ("900", "600"), "In Rome, with an average rent of 900."),
         ("What do 6 socks cost?", ("4.50 a pair",), "13.50."),
+        ("What is the cost of a 3 course menu for us two?", ("45",), "For both it costs 90."),
+        ("What do they cost altogether in a quarter?", ("900", "100"), "Altogether 3000 in a quarter."),
+        ("What did I spend a day on average?", ("84", "56"), "On average 20 a day."),
+        ("¿Cuánto suman los dos?", ("1.250", "830"), "Suman 2.080."),
+        ("What is the total?", ("25", "8", "50"), "With 8 hours at 25, the total is 250."),
         ("What do 3 tickets cost if I return one?", ("15",), "30."),
     ],
 )

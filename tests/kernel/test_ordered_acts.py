@@ -655,6 +655,7 @@ def test_a_value_that_an_order_names_beside_another_is_left(
             "3 lamps and 6 rugs are ordered.",
             ["order_item quantity=3", "order_item item=rugs"],
         ),
+        ("Send the 3 maps and 2 lists.", "3 maps and 2 lists are sent.", ["set_value name=a.png,l2.csv"]),
     ],
 )
 def test_a_value_that_may_be_meant_otherwise_is_not_left(task: str, text: str, calls: list[str]) -> None:
