@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Callable
+from decimal import Decimal
 from types import FrameType
 from typing import Any
 
@@ -27,6 +28,7 @@ from reactive_agents.kernel import KernelState
 from reactive_agents.kernel.answer_check import judge_text, unmade_call
 from reactive_agents.kernel.call_parsing.spelled_calls import lone_answer, spelled_answer, spelled_calls
 from reactive_agents.kernel.clauses import LETTER, MANY_WORDS, QUESTION, asks_back, clauses_of, size_of
+from reactive_agents.kernel.contradictions import miscompared, mistotalled, swapped
 from reactive_agents.kernel.evidence import Seen, ends_with_evidence, unsupported_figures
 from reactive_agents.kernel.ordered_acts import CompletedCall, parts_left
 from reactive_agents.kernel.policies.answers import MOST_TEXTS
@@ -126,6 +128,31 @@ def test_more_results_never_make_a_total_or_share_unsupported(
     assert set(unsupported_figures(text, Seen(task, (*results, more)))) <= set(before)
     if text == f"{sum(found):.2f} kg":
         assert not before
+
+
+@given(
+    st.sampled_from(["What is the total?", "What is the average?", "What do 2 of each and 3 more cost?"]),
+    st.lists(st.one_of(numbers, st.integers(0, 10**320).map(str)), min_size=1, max_size=5),
+    st.one_of(texts, numbers),
+)
+@example("What is the total?", ["9" * 200, "8" * 200], "42")
+@examples(40)
+def test_contradictions_are_sought_in_any_text_without_an_error(
+    task: str, found: list[str], text: str
+) -> None:
+    looked_up = dict(zip(("Rome", "Oslo", "Bari", "GE", "Bo"), found, strict=False))
+    said = f"The total is {text}. The average is {text}. Rome has {text}, and Oslo {found[0]}."
+    mistotalled(said, Seen(task, tuple(found)), looked_up)
+    swapped(said, task, looked_up)
+    miscompared(said, "Is Rome warmer than Oslo?", looked_up)
+
+
+@given(st.lists(st.decimals(0, 10**6, places=2), min_size=2, max_size=5))
+@examples(40)
+def test_a_sum_of_all_results_is_no_wrong_total(amounts: list[Decimal]) -> None:
+    looked_up = {f"thing {number}": str(amount) for number, amount in enumerate(amounts)}
+    seen = Seen("What is the total?", tuple(looked_up.values()))
+    assert mistotalled(f"The total is {sum(amounts)}.", seen, looked_up) == ()
 
 
 @pytest.mark.parametrize("more", ["", "10\n11\n12\n13\n14\n1.250"])

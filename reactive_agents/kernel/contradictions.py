@@ -59,6 +59,8 @@ _PAIR = 2
 _MOST_TOTALLED = 5
 """Results whose totals are compared, in any order."""
 _AFFIRMING, _DENYING = word_set("affirming"), word_set("denying")
+_LONGEST = 15
+"""Characters of a number that is totalled."""
 _MOST_TIMES = 31
 """Persons or days that a total is for, or is shared by."""
 _MOST_FIGURES = 50
@@ -160,7 +162,7 @@ def _figures_alike(results: Iterable[str], *, is_price: bool) -> list[str]:
     for result in results:
         found = _numbers_in(result)
         after = plain_numbers(result).rpartition(found[0])[2] if len(found) == 1 else ""
-        if len(found) != 1 or (is_price and after.strip().count(" ")):
+        if len(found) != 1 or len(found[0]) > _LONGEST or (is_price and after.strip().count(" ")):
             return []
         figures += found
         units.add(_unit_after(after, 0))
