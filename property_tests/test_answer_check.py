@@ -140,7 +140,7 @@ def test_more_results_never_make_a_total_or_share_unsupported(
 def test_contradictions_are_sought_in_any_text_without_an_error(
     task: str, found: list[str], text: str
 ) -> None:
-    looked_up = dict(zip(("Rome", "Oslo", "Bari", "GE", "Bo"), found, strict=False))
+    looked_up: dict[str, str] = dict(zip(("Rome", "Oslo", "Bari", "GE", "Bo"), found, strict=False))
     said = f"The total is {text}. The average is {text}. Rome has {text}, and Oslo {found[0]}."
     mistotalled(said, Seen(task, tuple(found)), looked_up)
     swapped(said, task, looked_up)

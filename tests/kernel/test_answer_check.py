@@ -595,7 +595,7 @@ def test_a_total_that_is_asked_for_has_to_be_there() -> None:
     assert not concludes("L1 costs 39 and L2 costs 52.", {"price": "Return a price."}, seen)
 
 
-THINGS = ("Rome", "Oslo", "Bari")
+THINGS: tuple[str, ...] = ("Rome", "Oslo", "Bari")
 
 
 def _mistotalled(told: str, seen: Seen) -> tuple[str, ...]:
