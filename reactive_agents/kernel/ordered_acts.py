@@ -591,8 +591,9 @@ def parts_left(
         if not all(any(names(task, each) or _is_thing_of(task, each) for each in values) for values in given):
             continue
         asked = [value for values in given for value in values]
-        done = "\n".join(each.told for each in own)
+        done, numbers = "\n".join(each.told for each in own), {*filter(_DIGIT.search, asked)}
         items = [each for each in open_items(task, asked, done) if " " in each or not _holds(done, each)]
+        items = [each for each in items if numbers.isdisjoint(each.split())]  # 42 of "PO 42"
         left = (each for each in items if any(_is_said_of(each, said, act, task) for said in claims))
         if found := tuple(left):
             return found

@@ -95,6 +95,10 @@ _TAIL = re.compile(
     r"higher|lower|look|is|are|has|have)\b.*$",
     re.IGNORECASE,
 )
+_AFTER_LAST = re.compile(
+    r"(\s(?:and|or)\s[^,]+),\s+(?:in|for|at|on|to|from|with|as|by|each|both)\b.*$", re.IGNORECASE
+)
+"""What follows a list, of all its items: "Rome and Oslo, in Celsius"."""
 _ALL_OF = re.compile(r"^(?:all|both|each|these|the)\b[^:]*:\s*", re.IGNORECASE)
 _COUNTED = re.compile(
     r"how\s+(?:many|much)\b[^,]*?\bof\s+(?P<items>[A-Z].*?)\s+(?:is|are)\s+(?:there\s+)?(?:left\s+)?in\s+(?P<subject>\w+)",
@@ -551,7 +555,7 @@ def _enumeration_of(task: str) -> list[str]:
 
 
 def _split(text: str) -> list[str]:
-    text = _ALL_OF.sub("", text.strip(" .?!;:"))
+    text = _AFTER_LAST.sub(r"\1", _ALL_OF.sub("", text.strip(" .?!;:")))
     items = [_TAIL.sub("", item.strip(" .?!;:")) for item in _SEPARATOR.split(text)]
     items = [re.sub(r"^(?:of|the|for|in)\s+", "", item, flags=re.IGNORECASE) for item in items]
     items = [item for item in items if item and item.lower() not in _POLITE]

@@ -559,6 +559,7 @@ def made(*calls: str) -> list[CompletedCall]:
         ),
         ("Water the fern and the ivy.", "I watered the fern and the ivy.", "water_plant fern", "ivy"),
         ("Water the fern and the ivy.", "The fern and the ivy are watered.", "water_plant fern", "ivy"),
+        ("Pay PO 41 and PO 42.", "PO 41 and PO 42 are paid.", "pay_invoice 41", "PO 42"),
         (SMS, "Ich habe Anna Beck und Eva Holm informiert.", "sms_senden Anna Beck", "Eva Holm"),
     ],
 )
@@ -601,6 +602,7 @@ def test_a_part_of_a_list_that_no_call_had_is_left(task: str, text: str, call: s
             "I cancelled the meeting with Ann and Bob.",
             ["cancel_meeting Ann"],
         ),
+        ("Pay PO 41 and PO 42.", "PO 41 and PO 42 are paid.", ["pay_invoice 41", "pay_invoice 42"]),
         ("Water the fern and the ivy.", "I watered the fern and skipped the ivy.", ["water_plant fern"]),
         ("Water the fern and the ivy.", "I watered the fern. The ivy has had enough.", ["water_plant fern"]),
     ],

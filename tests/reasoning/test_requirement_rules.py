@@ -90,6 +90,12 @@ def test_there_is_a_limit_to_what_is_counted_and_to_what_is_read() -> None:
     assert required("What is the price of Kelto? " + "It is a lamp. " * 200, "price") == {}
 
 
+@pytest.mark.parametrize("rest", ["", ", in euros", ", in EUR", ", for today", ", each with its unit"])
+def test_what_follows_a_list_is_no_item_of_it(rest: str) -> None:
+    assert required(f"What are the prices of Kelto and Varn{rest}?", "price") == {"price": 2}
+    assert required(f"What are the prices of Kelto, Mora and Varn{rest}?", "price") == {"price": 3}
+
+
 @pytest.mark.parametrize("schema", [{}, {"properties": []}, {"properties": {"a": True}}, {"type": "string"}])
 def test_odd_schemas_and_names_are_no_problem(schema: dict[str, object]) -> None:
     for name in ("-", "_", "a", "get_", "price", "web-search", "calculator"):
