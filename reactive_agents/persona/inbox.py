@@ -161,10 +161,9 @@ class PersonaInbox(anyio.AsyncContextManagerMixin):
         """
         if item.kind != "event" and not self._alone.value:
             due = self.persona.services.clock.now() + timedelta(seconds=_PUT_BACK_S)
-            await attempt(self.persona.services.store.release(item, due=due))
-            self._leave(item, places)
+            await self._put_back(item, places, due)
             return
-        ended = anyio.Event()
+        ended, is_begun = anyio.Event(), False
 
         async def work() -> None:
             try:
@@ -172,13 +171,24 @@ class PersonaInbox(anyio.AsyncContextManagerMixin):
             finally:
                 ended.set()
 
-        async with self._alone:
-            with anyio.move_on_after(ALONE_S):
-                while item.kind == "event" and self._busy["event"] > 1:
-                    await self._change()
-            group.start_soon(work)
-            with anyio.move_on_after(ALONE_S):
-                await ended.wait()
+        try:
+            async with self._alone:
+                with anyio.move_on_after(ALONE_S):
+                    while item.kind == "event" and self._busy["event"] > 1:
+                        await self._change()
+                group.start_soon(work)
+                is_begun = True
+                with anyio.move_on_after(ALONE_S):
+                    await ended.wait()
+        except BaseException:  # a worker that is cancelled before it begins
+            if not is_begun:
+                await self._put_back(item, places)
+            raise
+
+    async def _put_back(self, item: WorkItem, places: anyio.Semaphore, due: datetime | None = None) -> None:
+        """Release an item that was not begun."""
+        await to_the_end(partial(attempt, self.persona.services.store.release(item, due=due)))
+        self._leave(item, places)
 
     async def _arm_schedules(self) -> None:
         """Arm the schedules, until that is done; again if the clock was set back."""
