@@ -10,7 +10,7 @@ from typing import TypeVar
 from attrs import frozen
 from returns.result import Failure, Result, Success
 
-from reactive_agents.adapters.sql import Transaction, Work, believed_us, open_database, shared_us
+from reactive_agents.adapters.sql import Transaction, Work, believed_us, open_database
 from reactive_agents.adapters.sqlite import (
     DEFAULT_PATIENCE_S,
     DatabasePath,
@@ -239,9 +239,8 @@ class SqliteBudget:
 
     def _days(self) -> tuple[str, str]:
         """Return the day and month by the clock that all processes with this budget share."""
-        now = moment_of(
-            round(shared_us(self._clock.now(), self._file), -6)
-        )  # a server is off by microseconds
+        ahead_us = round(self._file.skew_us, -6)  # it varies by microseconds
+        now = moment_of(microseconds(self._clock.now()) + ahead_us)
         return f"{now:%Y-%m-%d}", f"{now:%Y-%m}"
 
     def _uses(self, connection: Transaction, run_id: RunId, who: str) -> tuple[BudgetUse, ...]:

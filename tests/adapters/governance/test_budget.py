@@ -54,6 +54,17 @@ async def test_what_is_reserved_is_gone_until_it_is_settled(budget: SqliteBudget
     assert (await reserved(budget, 0.75)).id != reservation.id
 
 
+async def test_a_day_ends_at_midnight_and_not_half_a_second_before(
+    budget: SqliteBudget, clock: FakeClock
+) -> None:
+    midnight = (START + timedelta(days=1)).replace(hour=0, minute=0, second=0, microsecond=0)
+    clock.advance((midnight - START).total_seconds() - 0.25)
+    assert isinstance(await attempt(budget.spend(RUN, 0.75)), Success)
+    assert (await attempt(budget.state())).unwrap().day_usd == 0.75
+    clock.advance(0.25)
+    assert (await attempt(budget.state())).unwrap().day_usd == 0.0
+
+
 async def test_a_reservation_counts_for_its_user_on_the_day_that_it_was_made(
     tmp_path: Path, clock: FakeClock
 ) -> None:
