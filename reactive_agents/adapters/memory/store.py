@@ -21,6 +21,7 @@ from reactive_agents.adapters.memory.search import (
     fingerprint,
     full_text_query,
     indexed_form,
+    keyword_pairs,
     keywords_of,
     one_line,
     postgres_add_words,
@@ -205,15 +206,19 @@ def search(
 ) -> tuple[memory.MemoryEntry, ...]:
     """Return the entries with every word of the text, best match first.
 
-    If none has all, as with a question, return those with any of its keywords. Chinese and Japanese words are
-    also found inside others; these entries come last.
+    If none has all, as with a question, return those with any of its keywords. Chinese and Japanese words, or
+    else pairs of their characters, are also found inside others; these entries come last.
     """
     found = _with_every_word(connection, among, text, limit)
     if found:
         return found
-    return matching(
-        connection, among, rarest(connection, among.reach, keywords_of(text)), every=False, limit=limit
-    )
+    words, pairs = rarest(connection, among.reach, keywords_of(text)), keyword_pairs(text)
+    by_words = matching(connection, among, words, every=False, limit=limit)
+    if not pairs or len(by_words) >= limit:
+        return by_words
+    known = {entry.id for entry in by_words}
+    by_pairs = containing(connection, among, pairs, limit=limit)
+    return (*by_words, *(entry for entry in by_pairs if entry.id not in known))[:limit]
 
 
 def _with_every_word(

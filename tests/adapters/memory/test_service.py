@@ -276,7 +276,8 @@ async def test_search_finds_words_inside_of_chinese_and_japanese(services: Memor
         ("annaの猫", True),
         ("大阪", False),
         ("大阪 猫", False),
-        ("Ann 東京", False),
+        ("Ann 東京", True),
+        ("猫の名前は何ですか？", True),
         ("京東", False),
     ):
         assert bool((await attempt(services.memory.search(AGENT, text))).unwrap()) is found, text
@@ -291,6 +292,18 @@ async def test_the_whole_of_chinese_comes_before_a_part(memory: SqliteMemory) ->
     found = (await attempt(memory.search(AGENT, "北京"))).unwrap()
     assert [entry.content for entry in found] == ["北京", "北京烤鸭很好吃。"]
     assert len((await attempt(memory.search(AGENT, "北京", limit=1))).unwrap()) == 1
+
+
+async def test_a_question_in_chinese_finds_what_has_most_of_its_words(memory: SqliteMemory) -> None:
+    for content in ("办公室在三楼。", "办公室的钥匙在蓝色的抽屉里。", "Riga has an office.", "上海"):
+        await attempt(memory.remember(AGENT, fact(content)))
+    for text, limit, found in (
+        ("办公室的钥匙在哪里？", 9, ["办公室的钥匙在蓝色的抽屉里。", "办公室在三楼。"]),
+        ("办公室的钥匙在哪里？", 1, ["办公室的钥匙在蓝色的抽屉里。"]),
+        ("Riga 办公室在哪里？", 2, ["Riga has an office.", "办公室在三楼。"]),
+    ):
+        entries = (await attempt(memory.search(AGENT, text, limit=limit))).unwrap()
+        assert [each.content for each in entries] == found
 
 
 @pytest.mark.parametrize(
