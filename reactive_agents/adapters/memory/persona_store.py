@@ -720,7 +720,7 @@ class SqlitePersonaStore:
             return sum(row[1] == "event" for row in rows)
 
         events = f"events of {persona_id}"
-        return await sql.erase(self._database, "forget", work, of=events, rewrites=True)
+        return await sql.erase(self._database, "forget", work, of=events, rewrites=until is None)
 
     # --- leases -------------------------------------------------------------------------------------------
 

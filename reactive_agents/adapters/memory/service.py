@@ -32,6 +32,7 @@ from reactive_agents.core.errors import MemoryErrors, MemoryUnavailable
 from reactive_agents.core.ids import AgentId, TaskId
 from reactive_agents.core.memory import (
     FlushReport,
+    ForgetOlder,
     Forgetting,
     MemoryCandidate,
     MemoryContext,
@@ -246,8 +247,7 @@ class SqliteMemory:
     @effect
     async def forget(self, what: Forgetting) -> Result[int, MemoryErrors]:
         """Delete entries and sessions, for a user also plans; return their number."""
-        work = partial(store.forget, what=what)
-        return await sql.erase(self._database, "forget", work, rewrites=True)
+        return await _forget(self._database, what)
 
     async def _chosen(
         self, task: Task, result: ReasoningResult, llm: LLM | None, model: str | None
@@ -404,8 +404,13 @@ class MemoryArchive:
     @effect
     async def forget(self, what: Forgetting) -> Result[int, MemoryErrors]:
         """Delete entries and sessions; return their number."""
-        work = partial(store.forget, what=what)
-        return await sql.erase(self.database, "forget", work, rewrites=True)
+        return await _forget(self.database, what)
+
+
+async def _forget(database: MemoryStore, what: Forgetting) -> Result[int, MemoryErrors]:
+    """Forget; for what is only old, which is done often, a file is not written anew."""
+    rewrites = not isinstance(what, ForgetOlder)
+    return await sql.erase(database, "forget", partial(store.forget, what=what), rewrites=rewrites)
 
 
 @frozen(eq=False)

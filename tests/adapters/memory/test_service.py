@@ -377,6 +377,22 @@ async def test_what_is_forgotten_is_not_left_in_the_file(
     assert b"otherword" in bytes_of(tmp_path / "memory.db")
 
 
+@pytest.mark.parametrize(("by", "is_smaller"), [("agent", True), ("age", False)])
+async def test_a_file_is_written_anew_for_whom_it_forgets_and_not_for_what_is_old(
+    services: MemoryServices, clock: FakeClock, tmp_path: Path, by: str, is_smaller: bool
+) -> None:
+    """Others cannot write meanwhile, and what is old is deleted regularly."""
+    for number in range(200):
+        await attempt(services.memory.remember(AGENT, fact(f"{number} " + "word " * 300)))
+    clock.advance(1.0)
+    await services.aclose()
+    before = len(bytes_of(tmp_path / "memory.db"))
+    what = ForgetAgent(AGENT) if by == "agent" else ForgetOlder(clock.now())
+    assert await attempt(services.archive.forget(what)) == Success(200)
+    await services.aclose()
+    assert (len(bytes_of(tmp_path / "memory.db")) < before) is is_smaller
+
+
 # --- failures -------------------------------------------------------------------------------------------
 
 
