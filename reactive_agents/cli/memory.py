@@ -63,7 +63,7 @@ Chosen = Annotated[dict[str, Any], output.Options(_chosen)]
 
 @memory.command()
 def search(
-    text: Annotated[str, argument("", "Words that an entry must all contain.")],
+    text: Annotated[str, argument("", "Words of an entry: all of them, or else some.")],
     path: PathOption,
     chosen: Chosen,
     limit: LimitOption = 20,
