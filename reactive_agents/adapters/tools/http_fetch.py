@@ -490,6 +490,6 @@ class _Reader(HTMLParser):
     def _absolute(self, href: str) -> str:
         base = self._base or self._url
         try:
-            return urljoin(base, href.strip()) if len(base) <= _LONGEST_BASE else ""
+            return urljoin(base if len(base) <= _LONGEST_BASE else "", href.strip())
         except ValueError:
             return ""

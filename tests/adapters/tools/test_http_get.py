@@ -296,6 +296,12 @@ def test_the_addresses_of_a_page_take_time_in_proportion_to_its_length(
     assert sum(joined) < len(page) / 2
 
 
+def test_a_page_with_a_long_address_keeps_its_links_to_others() -> None:
+    page = b"<a href=x>near</a> and <a href='http://o/x'>far</a>"
+    found = http_fetch.readable_text(page, "text/html", url="http://h/?" + "q" * 3_000, max_chars=1_000)
+    assert found == ("near and [far](http://o/x)", False)
+
+
 async def test_a_long_content_type_is_cut(server: Server) -> None:
     found = await result_of(server.answer("/long", b"abc", "text/plain; " + "x" * 50_000))
     assert (found["text"], found["content_type"]) == ("abc", "text/plain; " + "x" * 188)
