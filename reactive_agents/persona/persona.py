@@ -72,7 +72,7 @@ from reactive_agents.persona.cycle import (
     is_abstention,
 )
 from reactive_agents.persona.domain import PersonaDomain, should_engage
-from reactive_agents.persona.plan_changes import answer_of, begin_step, end_plan, fail_step
+from reactive_agents.persona.plan_changes import answer_of, begin_step, complete_step, end_plan, fail_step
 from reactive_agents.persona.planning import adjust_plan, expand_large_step, formulate_plan
 from reactive_agents.persona.reasoning_system import PersonaReasoningSystem
 
@@ -287,7 +287,7 @@ class Persona:
     async def _come_due(self, item: WorkItem) -> bool:
         """Add the event of a schedule to the queue, and reschedule it.
 
-        Returns whether the queue took it.
+        Returns whether that is done; otherwise it is due again.
         """
         store, event = self.services.store, item.event
         now = item.updated_at  # when it was claimed, by the clock of the store, by which it is due
@@ -760,7 +760,7 @@ class Persona:
             await cycle.read(replaced, default=True, stage="record")
         if plan is not None:
             for cancelled in await cancel_steps(plan, cycle):
-                plan = fail_step(plan, cancelled)
+                plan = complete_step(plan, cancelled) if cancelled.success else fail_step(plan, cancelled)
                 await cycle.publish(persona_events.PersonaStepEnded, plan_id=plan.id, outcome=cancelled)
             plan = end_plan(plan, "failed", self.services.clock.now())
             await cycle.publish(

@@ -26,7 +26,7 @@ from reactive_agents.core.persona_events import (
     PersonaStepEnded,
     PersonaStepStarted,
 )
-from reactive_agents.core.personas import DeliveryPolicy
+from reactive_agents.core.personas import DeliveryPolicy, PersonaPlan
 from reactive_agents.core.run_record import RunFilter
 from reactive_agents.effects import attempt
 from reactive_agents.testing import (
@@ -260,6 +260,37 @@ async def test_the_run_of_an_event_that_is_given_up_is_cancelled(tmp_path: Path,
     with closing(sqlite3.connect(tmp_path / "runs.db")) as record:
         (found,) = record.execute("SELECT status, wanted FROM runs").fetchall()
     assert found == (("open", "cancel") if is_elsewhere else ("cancelled", ""))
+
+
+async def test_a_step_whose_run_has_ended_is_completed_in_an_event_that_is_given_up(tmp_path: Path) -> None:
+    ended = anyio.Event()
+
+    class Hangs(SqlitePersonaStore):
+        def save_plan(self, plan: PersonaPlan, *args: Any, **kwargs: Any) -> Any:
+            if plan.plan.steps[0].status == "completed":
+                return FutureResult(hang())
+            return super().save_plan(plan, *args, **kwargs)
+
+    async def hang() -> Any:
+        ended.set()
+        await anyio.sleep_forever()
+
+    clerk = ReactiveAgents.create().with_reasoning().with_durability(tmp_path / "runs.db")
+    described = Personas.create("Ada").with_llm(ScriptedLLM(say("Paid.")))
+    described = described.with_domain("chat", clerk).with_options(reasoning=False)
+    store = Hangs(tmp_path / "ada.db")
+    async with described.with_store(store).build() as ada, anyio.create_task_group() as group:
+        group.start_soon(lambda: ada.send("Pay."))
+        await ended.wait()
+        group.cancel_scope.cancel()
+    with closing(sqlite3.connect(tmp_path / "ada.db")) as memory, memory:
+        memory.execute("UPDATE persona_work SET attempts = 10")  # it ended as many processes
+    await store.aclose()
+    async with described.with_memory(tmp_path / "ada.db").build() as ada:
+        (outcome,) = (await attempt(ada.persona.resume())).unwrap()
+    assert outcome.plan is not None
+    (step,) = outcome.plan.plan.steps
+    assert (outcome.status, step.status, step.result) == ("failed", "completed", "Paid.")
 
 
 KILLED_AS_A_STEP_FAILS = """
