@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Mapping, Sequence
-from contextlib import asynccontextmanager, nullcontext, suppress
+from contextlib import asynccontextmanager, suppress
 from typing import TYPE_CHECKING, Any, Final
 
 import anyio
@@ -28,7 +28,7 @@ from mcp.shared.message import SessionMessage
 from pydantic import ValidationError
 from starlette.requests import Request
 from starlette.routing import Route
-from starlette.types import Message, Receive, Scope, Send
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from reactive_agents import __version__
 from reactive_agents.adapters.telemetry.console import describe
@@ -528,13 +528,18 @@ class McpEndpoint:
                 left.set()
             return message
 
-        is_open = request.method == "GET"  # a stream without a run, which would not be counted
-        with uses.held(principal, "streams") if is_open else nullcontext():
+        async def answer(scope: Scope, receive: Receive, send: Send) -> None:
             sessions.requests += 1
             try:
-                await sessions.manager.handle_request(scope, receive_next, send)
+                await sessions.manager.handle_request(scope, receive, send)
             finally:
                 sessions.requests -= 1
+
+        answered: ASGIApp = answer
+        if request.method == "GET":  # a stream without a run, which would not be counted
+            held = uses.held(principal, "streams")
+            answered = self._service.stream(principal, answer, held, lambda _: b"")
+        await answered(scope, receive_next, send)
 
     async def _sessions_of(self, principal: Principal) -> _Sessions:
         whose = (principal.key, principal.user)

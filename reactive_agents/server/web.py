@@ -422,12 +422,13 @@ class HeldStream(Response):
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         async def send_allowed(message: Message) -> None:
-            problem = self._refused() if message.get("more_body") else None
-            if problem is None:
-                await send(message)
-                return
-            await send({"type": "http.response.body", "body": self._last(problem)})
-            sending.cancel()
+            if not sending.cancel_called:  # else it ends, but sends even so
+                problem = self._refused() if message.get("more_body") else None
+                if problem is None:
+                    await send(message)
+                    return
+                await send({"type": "http.response.body", "body": self._last(problem)})
+                sending.cancel()
             await anyio.lowlevel.checkpoint()
 
         try:

@@ -547,6 +547,21 @@ async def test_the_limits_of_a_key_hold_for_it_alone(tmp_path: Path) -> None:
     assert (not_its.status_code, many.json()["code"]) == (200, "too-many-values")
 
 
+async def test_the_listening_stream_of_a_key_that_is_revoked_ends(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sse_starlette.sse.EventSourceResponse.DEFAULT_PING_INTERVAL", 0.05)
+    keys = keys_in(tmp_path)
+    app = create_app(named("one", forever(say("x"))).build(), keys=keys, protocols=["mcp"])
+    headers = {**bearer(keys, "ada"), "accept": "application/json, text/event-stream"}
+    async with listening(app) as address, httpx.AsyncClient(base_url=address, headers=headers) as http:
+        session = (await http.post("/mcp", json=OPENING)).headers["mcp-session-id"]
+        async with http.stream("GET", "/mcp", headers={"mcp-session-id": session}) as stream:
+            keys.revoke(keys.list()[0].id)
+            assert [line async for line in stream.aiter_lines() if line.startswith("data")] == []
+        await until(lambda: not app.state.service.uses.open_streams)
+
+
 @pytest.mark.parametrize("mode", MODES)
 async def test_who_may_not_approve_calls_does_not_at_the_client(mode: str) -> None:
     PAID.clear()

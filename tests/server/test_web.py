@@ -26,6 +26,7 @@ from reactive_agents.server.web import (
     MOST_VALUES,
     Border,
     EventStream,
+    HeldStream,
     JsonText,
     Problem,
     StrictBody,
@@ -236,6 +237,27 @@ async def test_a_reader_that_leaves_amid_buffered_events_floods_no_log(
         reader.close()
         await ended.wait()
     assert [each.getMessage() for each in caplog.records if each.name == "asyncio"] == []
+
+
+async def test_nothing_is_sent_after_the_last_part_of_a_stream_that_is_ended() -> None:
+    sent: list[Any] = []
+
+    async def send(message: Any) -> None:
+        sent.append(message)
+
+    async def source(_: Any, __: Any, send: Any) -> None:
+        with suppress(BaseException):
+            await send({"type": "http.response.body", "body": b"secret", "more_body": True})
+        await send({"type": "http.response.body", "body": b"", "more_body": False})
+
+    stream = HeldStream(
+        source,
+        refused=lambda: Problem(401, "unauthorized", "No more."),
+        last=lambda problem: problem.detail.encode(),
+        on_end=lambda: sent.append("ended"),
+    )
+    await stream({}, send, send)
+    assert sent == [{"type": "http.response.body", "body": b"No more."}, "ended"]
 
 
 @pytest.mark.parametrize(
