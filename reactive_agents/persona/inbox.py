@@ -174,16 +174,16 @@ class PersonaInbox(anyio.AsyncContextManagerMixin):
         try:
             async with self._alone:
                 with anyio.move_on_after(ALONE_S):
-                    while item.kind == "event" and self._busy["event"] > 1:
+                    while item.kind == "event" and self._busy["event"] > 1 and not self._is_draining:
                         await self._change()
-                group.start_soon(work)
-                is_begun = True
-                with anyio.move_on_after(ALONE_S):
-                    await ended.wait()
-        except BaseException:  # a worker that is cancelled before it begins
-            if not is_begun:
+                if item.kind != "event" or not self._is_draining:
+                    group.start_soon(work)
+                    is_begun = True
+                    with anyio.move_on_after(ALONE_S):
+                        await ended.wait()
+        finally:
+            if not is_begun:  # its worker was cancelled, or is to begin nothing more
                 await self._put_back(item, places)
-            raise
 
     async def _put_back(self, item: WorkItem, places: anyio.Semaphore, due: datetime | None = None) -> None:
         """Release an item that was not begun."""

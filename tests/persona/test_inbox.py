@@ -408,7 +408,8 @@ async def test_an_event_that_is_tried_alone_and_waits_holds_up_the_others_for_a_
     assert ended == {"waits": 2, "other": 3}
 
 
-async def test_an_event_that_waits_to_be_tried_alone_is_put_back_if_its_worker_is_cancelled() -> None:
+@pytest.mark.parametrize("how", ["cancelled", "drained"])
+async def test_an_event_that_waits_to_be_tried_alone_is_put_back_if_its_worker_ends(how: str) -> None:
     bench, taken = inbox_bench(delay=30), list[str]()
     for name in ("slow", "suspect"):
         event = an_event(name=name, context=name)
@@ -417,11 +418,15 @@ async def test_an_event_that_waits_to_be_tried_alone_is_put_back_if_its_worker_i
             item = added.unwrap().item
             alter(bench.store, "UPDATE persona_work SET attempts = 1 WHERE number = ?", item.number)
     inbox = PersonaInbox(bench.persona, lambda outcome: taken.append(outcome.event_id))
-    with anyio.move_on_after(5):
+    with anyio.CancelScope() as scope:
         async with inbox:
-            await anyio.sleep_forever()
-    found = (await attempt(bench.store.find_work(WorkFilter(kinds=("event",))))).unwrap()
-    assert [(each.key, each.holder, each.attempts) for each in found] == [("suspect", "", 1), ("slow", "", 0)]
+            await anyio.sleep(5)
+            if how == "cancelled":
+                scope.cancel()
+            inbox.drain()
+    found = (await attempt(bench.store.find_work(WorkFilter(event_id=EventId("suspect"))))).unwrap()
+    assert [(each.holder, each.attempts) for each in found] == [("", 1)]
+    assert taken == ([] if how == "cancelled" else ["slow"])
     async with inbox:  # which knows that none is in progress
         pass
     assert sorted(taken) == ["slow", "suspect"]
