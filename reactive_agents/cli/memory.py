@@ -112,10 +112,7 @@ def forget(
     if not yes and not _confirmed(f"Forget {description} in {shown_place(path)!r}?"):
         typer.echo("Nothing was forgotten.", err=True)
         raise typer.Exit(output.ExitCode.FAILED)
-    deleted = sum(
-        _ask(path, lambda archive, each=each: archive.forget(each), read_only=False)  # type: ignore[misc]
-        for each in selections
-    )
+    deleted = _ask(path, lambda archive: archive.forget(*selections), read_only=False)
     output.report({"forgotten": deleted}, f"{deleted} forgotten.")
     missing = len(set(entry_ids or ())) - deleted
     if entry_ids and missing > 0:

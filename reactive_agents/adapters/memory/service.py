@@ -402,15 +402,19 @@ class MemoryArchive:
         )
 
     @effect
-    async def forget(self, what: Forgetting) -> Result[int, MemoryErrors]:
-        """Delete entries and sessions; return their number."""
-        return await _forget(self.database, what)
+    async def forget(self, *what: Forgetting) -> Result[int, MemoryErrors]:
+        """Delete entries and sessions, in one transaction; return their number."""
+        return await _forget(self.database, *what)
 
 
-async def _forget(database: MemoryStore, what: Forgetting) -> Result[int, MemoryErrors]:
+async def _forget(database: MemoryStore, *what: Forgetting) -> Result[int, MemoryErrors]:
     """Forget; for what is only old, which is done often, a file is not written anew."""
-    rewrites = not isinstance(what, ForgetOlder)
-    return await sql.erase(database, "forget", partial(store.forget, what=what), rewrites=rewrites)
+
+    def work(connection: Transaction) -> int:
+        return sum(store.forget(connection, each) for each in what)
+
+    rewrites = not all(isinstance(each, ForgetOlder) for each in what)
+    return await sql.erase(database, "forget", work, rewrites=rewrites)
 
 
 @frozen(eq=False)

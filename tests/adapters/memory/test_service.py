@@ -393,6 +393,20 @@ async def test_a_file_is_written_anew_for_whom_it_forgets_and_not_for_what_is_ol
     assert (len(bytes_of(tmp_path / "memory.db")) < before) is is_smaller
 
 
+async def test_several_entries_are_forgotten_at_once(
+    services: MemoryServices, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    entries = [(await attempt(services.memory.remember(AGENT, fact(each)))).unwrap() for each in "abc"]
+    rewritten: list[bool] = []
+
+    async def empty_log(*, rewrites: bool) -> None:
+        rewritten.append(rewrites)
+
+    monkeypatch.setattr(services.database, "empty_log", empty_log)
+    assert await attempt(services.archive.forget(*(ForgetEntry(each.id) for each in entries))) == Success(3)
+    assert rewritten == [True]
+
+
 # --- failures -------------------------------------------------------------------------------------------
 
 
