@@ -172,7 +172,7 @@ def _figures_alike(results: Iterable[str], *, is_price: bool) -> list[str]:
 def _worked_out(
     figures: Sequence[str], counts: Sequence[float], *, is_of_mean: bool
 ) -> tuple[set[float], set[float]]:
-    """Return the mean and sum, or totals of so many of each in any order, and parts of these.
+    """Return the mean and sum, or totals of so many of each, and parts of these.
 
     A number may have two readings, as "1.250" has in two languages.
     """
