@@ -109,7 +109,7 @@ class Database(Protocol[_E_co]):
         """Remove deleted data from the log beside the file.
 
         Args:
-            rewrites: whether the file is written anew, so that no unused part of it has any either.
+            rewrites: whether the file is rewritten, so that no unused part of it has any either.
         """
         ...
 

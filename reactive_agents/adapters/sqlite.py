@@ -90,7 +90,7 @@ _LONGEST_FORK_S = 5.0
 """Seconds that a fork waits for the work on all files."""
 _PAUSE_S = 0.005
 _REWRITE_SHARE = 0.25
-"""How much of the patience of writers the first of the two halves of writing a file anew may take."""
+"""How much of the patience of writers the first half of rewriting a file may take."""
 _OPERATIONS = 10_000
 """Operations of SQLite after which the time is looked at."""
 _MOST_IN_LOG = 300
@@ -345,15 +345,15 @@ class SqliteFile(Generic[_E]):
         were moved. What fails or takes longer than the patience stays undone, and a warning is logged.
 
         Args:
-            rewrites: whether the file is written anew, without such copies. It takes as long as copying the
+            rewrites: whether the file is rewritten, without such copies. It takes as long as copying the
                 file, and that much free space. Others read it meanwhile, but do not write; so it is given up
                 where it takes so long that they would fail.
         """
         if self._in_process:
             return
-        if rewrites and not await self._done_in_time(self._write_anew):
+        if rewrites and not await self._done_in_time(self._rewrite):
             _log.warning(
-                "Unused parts of the %s file %r may have what was deleted until VACUUM writes it anew.",
+                "Unused parts of the %s file %r may have what was deleted until VACUUM rewrites it.",
                 self._store.name,
                 str(self.path),
             )
@@ -385,7 +385,7 @@ class SqliteFile(Generic[_E]):
         (busy, *_) = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
         return not busy
 
-    def _write_anew(self, connection: sqlite3.Connection) -> bool:
+    def _rewrite(self, connection: sqlite3.Connection) -> bool:
         until = time.monotonic() + self._patience_s * _REWRITE_SHARE
         connection.set_progress_handler(lambda: time.monotonic() >= until, _OPERATIONS)
         try:

@@ -262,7 +262,7 @@ class PersonaInbox(anyio.AsyncContextManagerMixin):
     async def _report(self, item: WorkItem, outcome: PersonaOutcome) -> None:
         persona = self.persona
         if self._on_outcome is not None:
-            if item.status == "open":  # its end was stored, and its tries are counted anew
+            if item.status == "open":  # its end was stored, and its tries are counted from the start
                 item = evolve(item, status="answered", attempts=1)
             if await persona.gave_up(item):
                 return

@@ -292,7 +292,7 @@ async def test_what_is_forgotten_is_in_no_unused_part_of_the_file_either(tmp_pat
     await file.aclose()
 
 
-async def test_a_file_that_others_write_is_not_written_anew_and_that_is_said(
+async def test_a_file_that_others_write_is_not_rewritten_and_that_is_said(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     file = SqliteFile(path := tmp_path / "notes.db", NOTES, MemoryUnavailable, patience_s=0.1)
@@ -302,14 +302,14 @@ async def test_a_file_that_others_write_is_not_written_anew_and_that_is_said(
         await file.empty_log(rewrites=True)
         other.execute("ROLLBACK")
     assert [each.levelname for each in caplog.records] == ["WARNING"] * len(caplog.records)
-    assert "may have what was deleted until VACUUM writes it anew" in caplog.text
+    assert "may have what was deleted until VACUUM rewrites it" in caplog.text
     caplog.clear()
     await file.empty_log(rewrites=True)
     assert caplog.text == ""
     await file.aclose()
 
 
-async def test_a_file_that_takes_too_long_to_be_written_anew_is_left_as_it_is_and_that_is_said(
+async def test_a_file_that_takes_too_long_to_be_rewritten_is_left_as_it_is_and_that_is_said(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     file = SqliteFile(tmp_path / "notes.db", NOTES, MemoryUnavailable)
@@ -318,7 +318,7 @@ async def test_a_file_that_takes_too_long_to_be_written_anew_is_left_as_it_is_an
     assert (await file.write("fill", lambda each: each.execute(fill).rowcount)).unwrap() == 50_000
     monkeypatch.setattr(sqlite, "_REWRITE_SHARE", 0.0)
     await file.empty_log(rewrites=True)
-    assert "may have what was deleted until VACUUM writes it anew" in caplog.text
+    assert "may have what was deleted until VACUUM rewrites it" in caplog.text
     count = "SELECT count(*) FROM notes"
     assert (await file.read("count", lambda each: each.execute(count).fetchone())).unwrap() == (50_000,)
     await file.aclose()

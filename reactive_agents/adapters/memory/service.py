@@ -408,7 +408,7 @@ class MemoryArchive:
 
 
 async def _forget(database: MemoryStore, *what: Forgetting) -> Result[int, MemoryErrors]:
-    """Forget; for what is only old, which is done often, a file is not written anew."""
+    """Forget; for what is only old, which is done often, a file is not rewritten."""
 
     def work(connection: Transaction) -> int:
         return sum(store.forget(connection, each) for each in what)

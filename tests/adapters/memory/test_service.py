@@ -378,7 +378,7 @@ async def test_what_is_forgotten_is_not_left_in_the_file(
 
 
 @pytest.mark.parametrize(("by", "is_smaller"), [("agent", True), ("age", False)])
-async def test_a_file_is_written_anew_for_whom_it_forgets_and_not_for_what_is_old(
+async def test_a_file_is_rewritten_for_whom_it_forgets_and_not_for_what_is_old(
     services: MemoryServices, clock: FakeClock, tmp_path: Path, by: str, is_smaller: bool
 ) -> None:
     """Others cannot write meanwhile, and what is old is deleted regularly."""

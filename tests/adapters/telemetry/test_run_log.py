@@ -491,7 +491,7 @@ def test_an_operation_on_a_log_of_many_runs_takes_no_more_than_on_one_of_few(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def leave_as_it_is(_: SqliteFile, *, rewrites: bool = False) -> None:
-        """Forgetting also writes the file anew, which takes as long as the file is."""
+        """Forgetting also rewrites the file, which takes as long as the file is."""
 
     monkeypatch.setattr(SqliteFile, "empty_log", leave_as_it_is)
     monkeypatch.setattr(run_log, "_OFTEN", 50)

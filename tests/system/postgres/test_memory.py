@@ -4,7 +4,7 @@ from tests.adapters.memory import test_service
 from tests.support.postgres import contract_of
 
 FILES_ALONE = {
-    "test_a_file_is_written_anew_for_whom_it_forgets_and_not_for_what_is_old",
+    "test_a_file_is_rewritten_for_whom_it_forgets_and_not_for_what_is_old",
     "test_what_is_forgotten_is_not_left_in_the_file",
     "test_every_method_fails_with_a_value_when_the_file_cannot_be_used",
     "test_notes_stay_when_a_flush_fails",
