@@ -254,13 +254,14 @@ def text_answer(state: KernelState, context: KernelContext) -> Verdict | None:
     seen, tools = evidence.seen_by(state, context), described_tools(state, context)
     if _needs_no_call(text, seen, state, context):
         return None
-    lacks_figure, is_left = _lacks_figure(text, state, context), has_work_left(state, context)
+    lacks_figure = _lacks_figure(text, state, context)
     judgement = _judgement_of(text, seen, state, context, lacks_figure=lacks_figure)
-    is_over = judgement == "answer" or (
-        not (is_left or lacks_figure)
-        and (answer_check.ends_with_result(text, seen) or answer_check.concludes(text, tools, seen))
-    )
-    if is_over:
+    if judgement == "answer":
+        return None
+    is_left = has_work_left(state, context)
+    if not (is_left or lacks_figure) and (
+        answer_check.ends_with_result(text, seen) or answer_check.concludes(text, tools, seen)
+    ):
         return None
     texts = min(_texts_in_a_row(state), 1 + state.ledger.told.get(TEXT_ANSWER, 0))
     if judgement == "announcement":
@@ -291,13 +292,13 @@ def _needs_no_call(text: str, seen: evidence.Seen, state: KernelState, context: 
     is_told = failed and (failed.is_declined_or_in_doubt or answer_check.tells_failure(text, failed.content))
     if is_told and not announces():
         return True
-    is_composed = answer_check.is_composed(text, task, described_tools(state, context))
-    if not state.ledger.counted.attempts and (is_composed or only_thanks(task)):
+    if not state.ledger.counted.attempts and (
+        answer_check.is_composed(text, task, described_tools(state, context)) or only_thanks(task)
+    ):
         return True
-    asks_back, is_only = _asks_back(text, context), context.max_iterations == 1
-    if asks_back and state.ledger.told.get(REQUIRED_TOOLS):
+    if state.ledger.told.get(REQUIRED_TOOLS) and _asks_back(text, context):
         return True
-    return is_only and (asks_back or not announces())
+    return context.max_iterations == 1 and (_asks_back(text, context) or not announces())
 
 
 def _judgement_of(
