@@ -33,6 +33,7 @@ from reactive_agents.core.json import Json
 from reactive_agents.core.texts import one_line as one_line
 from reactive_agents.core.texts import printable as printable
 from reactive_agents.core.texts import printable_json as printable_json
+from reactive_agents.core.texts import with_article
 
 if TYPE_CHECKING:
     from socket import socket
@@ -217,7 +218,7 @@ def from_python(place: object, kind: type[_T], builder: type, **of_files: object
     except AgentError as error:
         raise fail(error.error) from None
     if not isinstance(found, kind):
-        raise bad_usage("AGENT", f"a {type(found).__name__} by {name!r}", made)
+        raise bad_usage("AGENT", f"{with_article(type(found).__name__)} by {name!r}", made)
     return found
 
 

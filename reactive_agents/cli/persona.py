@@ -40,6 +40,7 @@ from reactive_agents.core.persona_queue import (
     WorkStatus,
 )
 from reactive_agents.core.personas import DomainEvent, OutcomeStatus, PersonaOutcome, PersonaPlan
+from reactive_agents.core.texts import with_article
 from reactive_agents.effects import attempt
 from reactive_agents.event_loop import schedule_on_this_loop
 from reactive_agents.persona import PersonaInbox
@@ -67,7 +68,7 @@ PlanArgument = Annotated[str, argument("ID", "The plan's id.")]
 
 
 def _group(kinds: tuple[WorkKind, ...], title: str, noun: str) -> typer.Typer:
-    a_noun = f"{'an' if noun[0] in 'aeiou' else 'a'} {noun}"
+    a_noun = with_article(noun)
     group = output.command_group(title, no_args_is_help=True)
 
     @group.command("list", help=f"List the {noun}s, the newest first; by default those that are not done.")

@@ -34,6 +34,7 @@ from reactive_agents.core.json import Json, JsonObject
 from reactive_agents.core.json import abbreviated as abbreviated
 from reactive_agents.core.persistent import PersistentList, PersistentMap, PersistentSet
 from reactive_agents.core.stored_forms import VERSION, upgrade_of
+from reactive_agents.core.texts import with_article
 from reactive_agents.core.values import SHARE
 
 if TYPE_CHECKING:
@@ -293,4 +294,5 @@ def _named(kind: Any) -> str:
     origin = get_origin(kind)
     if origin in (Union, UnionType):
         return " or ".join(_named(each) for each in arguments)
-    return f"a {origin.__name__} of {', '.join(_named(each) for each in arguments if each is not ...)}"
+    parts = ", ".join(_named(each) for each in arguments if each is not ...)
+    return f"{with_article(origin.__name__)} of {parts}"

@@ -10,6 +10,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final, Never, NewType, TypeAlias, TypeVar, Union
 
+from reactive_agents.core.texts import with_article
 from reactive_agents.core.values import lazy_pattern
 
 if TYPE_CHECKING:
@@ -209,7 +210,7 @@ def abbreviated(value: object) -> str:
         case None | bool() | int() | float() | str():
             return repr(value)
         case _:
-            return f"a {type(value).__name__}"
+            return with_article(type(value).__name__)
 
 
 def in_one_order(written: Iterable[Any]) -> list[Any]:

@@ -18,6 +18,7 @@ from reactive_agents.core.errors import InvalidConfig
 from reactive_agents.core.json import Json
 from reactive_agents.core.json import texts_in as texts_in
 from reactive_agents.core.secret_patterns import SHORTEST_SECRET, is_secret_field, is_secret_name
+from reactive_agents.core.texts import with_article
 from reactive_agents.core.values import Value
 
 
@@ -91,7 +92,7 @@ def _checked(fits: Callable[[Any], bool], expected: str, *, shown: bool = True) 
     def validate(_: object, attribute: Attribute[Any], value: Any) -> None:
         if value is UNSET or value is None or fits(value):
             return
-        hidden = f"a {type(value).__name__}, which is not shown: it may be secret"
+        hidden = f"{with_article(type(value).__name__)}, which is not shown: it may be secret"
         given = _shown(value) if shown else hidden
         raise ValueError(InvalidConfig(attribute.name, given, expected).message)
 

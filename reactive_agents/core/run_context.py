@@ -47,6 +47,7 @@ from reactive_agents.core.json import (
     json_object_of,
     with_changes,
 )
+from reactive_agents.core.texts import with_article
 from reactive_agents.core.usage import RunUsage
 from reactive_agents.core.values import Value
 
@@ -437,10 +438,12 @@ def wrong_deps(declared: Any, given: object) -> InvalidConfig | None:
     """
     if is_of_type(given, declared):
         return None
-    got = "nothing" if given is None else f"a {type(given).__name__}"
+    got = "nothing" if given is None else with_article(type(given).__name__)
     if declared in (None, types.NoneType):
         return InvalidConfig("deps", got, "none: the agent was created without deps")
-    return InvalidConfig("deps", got, f"a {type_name(declared)}, with which the agent was created")
+    return InvalidConfig(
+        "deps", got, f"{with_article(type_name(declared))}, with which the agent was created"
+    )
 
 
 def wrong_deps_type(declared: Any) -> InvalidConfig | None:
@@ -448,7 +451,7 @@ def wrong_deps_type(declared: Any) -> InvalidConfig | None:
     kind = _plain(declared)
     is_type = isinstance(kind, type) or typing.get_origin(kind) or type(kind).__module__.startswith("typing")
     expected = "a type: each run is given an object of it"
-    return None if is_type else InvalidConfig("deps", f"a {type(declared).__name__}", expected)
+    return None if is_type else InvalidConfig("deps", with_article(type(declared).__name__), expected)
 
 
 def is_of_type(value: object, kind: Any) -> bool:

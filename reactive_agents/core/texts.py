@@ -135,6 +135,15 @@ def counted(number: int, noun: str) -> str:
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
+def with_article(noun: str) -> str:
+    """Return a noun or the name of a type after "a" or "an".
+
+    >>> with_article("int"), with_article("str"), with_article("User")
+    ('an int', 'a str', 'a User')
+    """
+    return f"{'an' if noun[:1].casefold() in 'aeio' else 'a'} {noun}"
+
+
 def shortened(text: str, most: int) -> str:
     """Return the text, or its beginning with an ellipsis where it is longer.
 

@@ -24,6 +24,7 @@ from reactive_agents.core.results import (
     ReasoningStep,
 )
 from reactive_agents.core.settings import RunSettings
+from reactive_agents.core.texts import with_article
 from reactive_agents.core.tools import RESERVED_NAMES, TurnChanges
 from reactive_agents.core.values import replaced
 from reactive_agents.effects import Effect, attempt, effect, is_cancelled
@@ -433,7 +434,9 @@ class _Judge:
                 return Success(JudgedAnswer(text, reason[:LONGEST_REASON]))
             value = value if returned is None else returned
             after = self._text(value)
-            problem = f"got a {type(value).__name__}" if after is None else self.form.problem_in(after)
+            problem = (
+                f"got {with_article(type(value).__name__)}" if after is None else self.form.problem_in(after)
+            )
             if after is None or problem:
                 wrong = f"returned a value that is not of the type {self.shape.name}: {problem}"
                 return Failure(errors.OutputValidatorFailed(validator.name, wrong))

@@ -302,7 +302,7 @@ async def test_dependencies_of_another_type_fail_the_run() -> None:
     def seven() -> Any:
         return 7
 
-    with pytest.raises(AgentError, match="from seven: deps: got a int, expected a Account"):
+    with pytest.raises(AgentError, match="from seven: deps: got an int, expected an Account"):
         await clerk(seven).run("How much?")
 
 

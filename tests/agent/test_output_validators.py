@@ -208,7 +208,7 @@ def returns_an_object(_: City) -> Any:
     [
         (raises, "raised KeyError: 'no such city'"),
         (forgets_the_type, "returned a value that is not of the type City: got a str"),
-        (returns_an_object, "returned a value that is not of the type City: got a object"),
+        (returns_an_object, "returned a value that is not of the type City: got an object"),
     ],
 )
 @pytest.mark.parametrize("strategy", ["reactive", "reflexion", "adaptive", ""])

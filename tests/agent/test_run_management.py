@@ -1620,11 +1620,11 @@ async def waiting_sale(path: Path, run_id: str, **options: Any) -> None:
     ("go_on", "got"),
     [
         (lambda one: one.runs.resume("r1"), "nothing"),
-        (lambda one: one.runs.resume("r1", deps=7), "a int"),
+        (lambda one: one.runs.resume("r1", deps=7), "an int"),
         (lambda one: one.runs.recover(), "nothing"),
-        (lambda one: one.runs.recover(deps=7), "a int"),
+        (lambda one: one.runs.recover(deps=7), "an int"),
         (lambda one: one.runs.work(until_idle=True), "nothing"),
-        (lambda one: one.runs.work(until_idle=True, deps=7), "a int"),
+        (lambda one: one.runs.work(until_idle=True, deps=7), "an int"),
     ],
 )
 async def test_no_run_goes_on_without_its_dependencies(tmp_path: Path, go_on: Any, got: str) -> None:
@@ -1691,7 +1691,7 @@ async def test_a_run_whose_dependencies_cannot_be_made_stays_interrupted(tmp_pat
 
     outcomes = await one.runs.recover(deps=shop_of)
     told = {run_id: outcome.failure() for run_id, outcome in outcomes.items() if isinstance(outcome, Failure)}
-    name, expected = "shop_of", "deps: got a int, expected a Shop, with which the agent was created"
+    name, expected = "shop_of", "deps: got an int, expected a Shop, with which the agent was created"
     assert told == {
         "ada": RunRefused("ada", f"has no dependencies: {name} raised LookupError"),
         "eve": RunRefused("eve", f"has no dependencies from {name}: {expected}"),

@@ -647,7 +647,7 @@ async def test_a_tool_of_other_dependencies_is_refused_in_a_run() -> None:
             await agent.run("Go.", deps=3, **options)
         assert str(refused.value) == (
             "tools: got 'delete', which takes RunContext[Crm], "
-            "expected tools for the dependencies of the run, a int."
+            "expected tools for the dependencies of the run, an int."
         )
     assert model.requests == []
 

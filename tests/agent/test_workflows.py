@@ -175,7 +175,7 @@ async def test_a_call_that_is_never_begun_is_closed(recwarn: pytest.WarningsReco
         (("price", {"product": "?"}), "The workflow order failed: price: "),
         (("prize", {}), "The workflow order failed: prize: Unknown tool 'prize'. Known tools: pay, price."),
         (("pay", {"amount": "much"}), "amount: got"),
-        (("pay", {"amount": object()}), "TypeError: pay: amount: got a object"),
+        (("pay", {"amount": object()}), "TypeError: pay: amount: got an object"),
     ],
 )
 async def test_a_failure_that_the_workflow_does_not_handle_fails_the_run(

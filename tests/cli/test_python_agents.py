@@ -118,7 +118,7 @@ def test_a_configuration_may_stand_before_the_task(folder: Path) -> None:
         ("raising:agent", "raised KeyError: 'key' in "),
         ("raising:agent", "raising.py, line 2"),
         ("written:agent", "raised SyntaxError: invalid syntax (written.py, line 1)"),
-        ("app:number", "got a int by 'app:number', expected ReactiveAgent, ReactiveAgents, or a function"),
+        ("app:number", "got an int by 'app:number', expected ReactiveAgent, ReactiveAgents, or a function"),
         ("app:persona", "got a Personas by 'app:persona', expected ReactiveAgent"),
         ("app:make_late", "got a function by 'app:make_late'"),
         ("app:Shop", "got a type by 'app:Shop'"),

@@ -177,8 +177,8 @@ CALL_OF_NAN = ToolCall(CallId("c"), "add", {"a": float("nan")})
             (AssistantMessage("", (CALL_OF_NAN,)),),
             "messages[0].tool_calls[0].arguments['a']: got nan, ",
         ),
-        ("pending", (CALL_OF_AN_OBJECT,), "pending[0].arguments['a']: got a object, expected a JSON value"),
-        ("tools_used", frozenset({object()}), "tools_used[0]: got a object, expected a string"),
+        ("pending", (CALL_OF_AN_OBJECT,), "pending[0].arguments['a']: got an object, expected a JSON value"),
+        ("tools_used", frozenset({object()}), "tools_used[0]: got an object, expected a string"),
         ("usage", RunUsage("", Usage("1")), "usage.usage.input_tokens: got '1', expected an integer"),  # type: ignore[arg-type]
         ("transcript", None, "transcript: got None, expected Transcript"),
         ("proposal", "an answer", "proposal: got 'an answer', expected Proposal or None"),

@@ -19,6 +19,7 @@ from reactive_agents.core.codec import abbreviated
 from reactive_agents.core.json import Json, copied_json
 from reactive_agents.core.messages import ToolCall
 from reactive_agents.core.run_context import ContextFunction, RunContext, is_of_type, type_name
+from reactive_agents.core.texts import with_article
 from reactive_agents.core.tools import RESERVED_NAMES, ToolDefinition, ToolResult, ToolScope, TurnChanges
 from reactive_agents.effects import attempt, call_function, effect
 from reactive_agents.ports import Approver, ToolService
@@ -277,10 +278,10 @@ class Toolsets:
             if tool.name in names:
                 return Failure(errors.InvalidConfig("tools", repr(tool.name), "each tool name once"))
             if not is_of_type(context.deps, tool.deps_type):
-                has, wants = type(context.deps).__name__, type_name(tool.deps_type)
+                has, wants = with_article(type(context.deps).__name__), type_name(tool.deps_type)
                 got = f"{tool.name!r}, which takes RunContext[{wants}]"
                 return Failure(
-                    errors.InvalidConfig("tools", got, f"tools for the dependencies of the run, a {has}")
+                    errors.InvalidConfig("tools", got, f"tools for the dependencies of the run, {has}")
                 )
             names.add(tool.name)
         every = (*chosen, *added)

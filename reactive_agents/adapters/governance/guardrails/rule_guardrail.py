@@ -29,6 +29,7 @@ from reactive_agents.core.governance import GuardrailAction, GuardrailFinding, G
 from reactive_agents.core.json import Json, JsonObject, object_within
 from reactive_agents.core.models import ModelRequest, data_request
 from reactive_agents.core.redaction import bounded_finding, redact
+from reactive_agents.core.texts import with_article
 from reactive_agents.effects import attempt, call_function, effect
 from reactive_agents.ports import LLM
 
@@ -109,7 +110,9 @@ class _WrongFindings(TypeError):
 
 
 def _not_findings(returned: object) -> _WrongFindings:
-    return _WrongFindings(f"it gave a {type(returned).__name__}, expected a list of GuardrailFinding")
+    return _WrongFindings(
+        f"it gave {with_article(type(returned).__name__)}, expected a list of GuardrailFinding"
+    )
 
 
 def _known(finding: GuardrailFinding) -> GuardrailFinding:
