@@ -126,13 +126,12 @@ def mistotalled(text: str, seen: Seen, looked_up: Mapping[str, str]) -> tuple[st
     Args:
         looked_up: the results by the thing that they are of.
     """
-    task, counts = seen.task, _counts_in(seen)
-    if counts is None or not len(looked_up) == len(seen.results) <= _MOST_TOTALLED:
+    if not len(looked_up) == len(seen.results) <= _MOST_TOTALLED or (counts := _counts_in(seen)) is None:
         return ()
     found = _figures_alike(looked_up.values(), is_price=bool(counts))
     if len(found) != len(counts) if counts else len(found) < _PAIR:
         return ()
-    is_of_mean = clauses.asks_mean(task)
+    is_of_mean = clauses.asks_mean(seen.task)
     said = [each for each in clauses.clauses_of(text) if not (denies(each) or clauses.QUESTION.search(each))]
     told = [NUMBER.findall(plain_numbers(clause)) for clause in said[:_MOST_FIGURES]]
     if sorted(map(read_number, chain(*told))) == sorted(map(read_number, found)):
@@ -201,6 +200,9 @@ def _counts_in(seen: Seen) -> tuple[float, ...] | None:
     It asks for a total or mean, or for the price of "3 notebooks and 2 pens".
     """
     task, beside = seen.task, f"{seen.told}\n{seen.given}".replace(seen.task, " ")
+    is_of_mean, is_of_total = clauses.asks_mean(task), clauses.asks_total(task)
+    if not (is_of_mean or is_of_total or clauses.mentions_amount(task)):
+        return None
     if _numbers_in(beside) or any(numerals(f"{task}\n{beside}")):
         return None
     if _MONEY.search(task) or "%" in seen.everything or clauses.CONDITION.search(task):
@@ -208,11 +210,7 @@ def _counts_in(seen: Seen) -> tuple[float, ...] | None:
     counts = tuple(map(read_number, _numbers_in(task)))
     if not all(each.is_integer() and 1 < each < SMALL for each in counts):
         return None
-    is_of_mean, is_of_total = clauses.asks_mean(task), clauses.asks_total(task)
-    if counts:
-        is_meant = not is_of_mean and (is_of_total or clauses.mentions_amount(task))
-    else:
-        is_meant = is_of_mean or is_of_total
+    is_meant = not is_of_mean if counts else is_of_mean or is_of_total
     return counts if is_meant else None
 
 
