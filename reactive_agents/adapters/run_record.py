@@ -563,8 +563,8 @@ class SqliteRunRecord:
             recent, waiting = held.recent_entries, tuple(held.waiting)
 
             def work(file: sql.Transaction) -> RunOrder | None:
-                if recent and file.execute(_ENTRY_HELD, (holder, recent[-1].key)).fetchone() is None:
-                    _append_again(file, holder, recent)  # a crash of the server has lost them
+                if recent and _lacks_one(file, holder, recent):  # a crash of the server has lost it
+                    _append_again(file, holder, recent)
                 _append(file, holder, waiting)
                 changed = "status = ?, result = ?, wanted = ?, holder = ?, updated_us = ?"
                 values = status, sealed, _wanted_of(owes), _FREE if owes else "", now
@@ -1282,6 +1282,15 @@ def _insert(file: sql.Transaction, run: int, latest: int, entries: Iterable[RunE
     """Add entries to a run after its latest one."""
     rows = [(run, number, *_values(entry)) for number, entry in enumerate(entries, latest + 1)]
     file.executemany(_INSERT_ENTRY, rows)
+
+
+def _lacks_one(file: sql.Transaction, holder: str, entries: Iterable[RunEntry]) -> bool:
+    """Return whether the held run does not have all these entries."""
+    keys = {each.key for each in entries}
+    held = f"run = (SELECT id FROM runs WHERE holder = ?) AND key IN ({sql.marks(keys)})"
+    statement = f"SELECT count(DISTINCT key) FROM run_entries WHERE {held}"
+    (found,) = file.execute(statement, (holder, *keys)).fetchone()
+    return bool(found < len(keys))
 
 
 def _append_again(file: sql.Transaction, holder: str, entries: Iterable[RunEntry]) -> RunOrder | None:

@@ -145,6 +145,27 @@ def test_a_run_whose_server_hangs_is_interrupted_and_calls_no_tool_again(
     assert noted == [0, 1, 2, 3]
 
 
+def test_an_entry_that_a_server_lost_before_later_ones_is_written_with_the_end_of_the_run(
+    server: Server, database: str
+) -> None:
+    async def run() -> None:
+        record = SqliteRunRecord(database, clock=SystemClock())
+        task, run_id = Task(TaskId("t"), AgentId("a"), "Do it.", SystemClock.now()), RunId("r")
+        claimed = await attempt(record.claim(RecordedRun(run_id, AgentId("a"), task), lambda _: None))
+        holder = claimed.unwrap().holder
+        for key in ("m1", "m2"):
+            entry = RunEntry(key, "model", SystemClock.now(), "{}")
+            (await attempt(record.append(run_id, holder, entry))).unwrap()
+        name = database.partition("?")[0].rpartition("/")[2]
+        server.run(name, "DELETE FROM reactive_agents.run_entries WHERE key = 'm1' RETURNING 1")
+        (await attempt(record.end(run_id, holder, "completed", "{}"))).unwrap()
+        found = (await attempt(record.entries(run_id))).unwrap()
+        assert {each.key for each in found} == {"m1", "m2"}
+        await record.aclose()
+
+    anyio.run(run)
+
+
 def test_entries_that_a_server_lost_are_written_with_the_end_of_the_run(
     server: Server, database: str
 ) -> None:
@@ -242,7 +263,6 @@ def test_a_server_may_restart_at_any_transaction_of_a_run(
         later = agent(url, answer("So it is."))
         await later.run("Is it?", session="s", user="ann")  # after which nothing is owed
         assert (await later.runs.find("r")).owes == ()
-        assert (await later.runs.replay("r")).difference == ""
         await later.aclose()
 
     for place in range(1, 36, RESTARTED_EVERY):
