@@ -563,9 +563,8 @@ class SqliteRunRecord:
             recent, waiting = held.recent_entries, tuple(held.waiting)
 
             def work(file: sql.Transaction) -> RunOrder | None:
-                if recent and _lacks_one(file, holder, recent):  # a crash of the server has lost it
-                    _append_again(file, holder, recent)
-                _append(file, holder, waiting)
+                # a crash of the server may have lost recent ones
+                _append(file, holder, (*_missing(file, holder, recent), *waiting))
                 changed = "status = ?, result = ?, wanted = ?, holder = ?, updated_us = ?"
                 values = status, sealed, _wanted_of(owes), _FREE if owes else "", now
                 released = _release(file, run_id, holder, changed, *values)
@@ -1250,11 +1249,6 @@ _LATEST = "coalesce((SELECT max(number) FROM run_entries WHERE run = runs.id), o
 """The number of the latest entry of a run; of a fork without its own, that of the last one it shares."""
 _HELD = f"SELECT id, wanted, {_LATEST} FROM runs WHERE holder = ? AND holder <> ''"
 """Finds the held run, the order to it, and the number of its latest entry."""
-_ENTRY_HELD = (
-    "SELECT 1 FROM run_entries WHERE run = (SELECT id FROM runs WHERE holder = ?) AND key = ?"
-    " ORDER BY number DESC LIMIT 1"
-)
-"""Finds an entry of the held run, from the latest back: in a file no index has its key."""
 
 
 def _on_server(holder: str, entries: Sequence[RunEntry]) -> tuple[str, ...]:
@@ -1284,20 +1278,19 @@ def _insert(file: sql.Transaction, run: int, latest: int, entries: Iterable[RunE
     file.executemany(_INSERT_ENTRY, rows)
 
 
-def _lacks_one(file: sql.Transaction, holder: str, entries: Iterable[RunEntry]) -> bool:
-    """Return whether the held run does not have all these entries."""
-    keys = {each.key for each in entries}
-    held = f"run = (SELECT id FROM runs WHERE holder = ?) AND key IN ({sql.marks(keys)})"
-    statement = f"SELECT count(DISTINCT key) FROM run_entries WHERE {held}"
-    (found,) = file.execute(statement, (holder, *keys)).fetchone()
-    return bool(found < len(keys))
-
-
 def _append_again(file: sql.Transaction, holder: str, entries: Iterable[RunEntry]) -> RunOrder | None:
     """Add the missing entries."""
+    return _append(file, holder, _missing(file, holder, entries))
+
+
+def _missing(file: sql.Transaction, holder: str, entries: Iterable[RunEntry]) -> list[RunEntry]:
+    """Return those of entries that the held run does not have."""
     given = {each.key: each for each in entries}
-    missing = [given[key] for key in given if file.execute(_ENTRY_HELD, (holder, key)).fetchone() is None]
-    return _append(file, holder=holder, entries=missing)
+    if not given:
+        return []
+    held = f"run = (SELECT id FROM runs WHERE holder = ?) AND key IN ({sql.marks(given)})"
+    known = {key for (key,) in file.execute(f"SELECT key FROM run_entries WHERE {held}", (holder, *given))}
+    return [entry for key, entry in given.items() if key not in known]
 
 
 def _release(

@@ -145,14 +145,19 @@ def test_a_run_whose_server_hangs_is_interrupted_and_calls_no_tool_again(
     assert noted == [0, 1, 2, 3]
 
 
+async def begun_run(database: str) -> tuple[SqliteRunRecord, RunId, str]:
+    """A record of runs with one that has begun, its id and its holder."""
+    record = SqliteRunRecord(database, clock=SystemClock())
+    task, run_id = Task(TaskId("t"), AgentId("a"), "Do it.", SystemClock.now()), RunId("r")
+    claimed = await attempt(record.claim(RecordedRun(run_id, AgentId("a"), task), lambda _: None))
+    return record, run_id, claimed.unwrap().holder
+
+
 def test_an_entry_that_a_server_lost_before_later_ones_is_written_with_the_end_of_the_run(
     server: Server, database: str
 ) -> None:
     async def run() -> None:
-        record = SqliteRunRecord(database, clock=SystemClock())
-        task, run_id = Task(TaskId("t"), AgentId("a"), "Do it.", SystemClock.now()), RunId("r")
-        claimed = await attempt(record.claim(RecordedRun(run_id, AgentId("a"), task), lambda _: None))
-        holder = claimed.unwrap().holder
+        record, run_id, holder = await begun_run(database)
         for key in ("m1", "m2"):
             entry = RunEntry(key, "model", SystemClock.now(), "{}")
             (await attempt(record.append(run_id, holder, entry))).unwrap()
@@ -170,10 +175,7 @@ def test_entries_that_a_server_lost_are_written_with_the_end_of_the_run(
     server: Server, database: str
 ) -> None:
     async def run() -> None:
-        record = SqliteRunRecord(database, clock=SystemClock())
-        task, run_id = Task(TaskId("t"), AgentId("a"), "Do it.", SystemClock.now()), RunId("r")
-        claimed = await attempt(record.claim(RecordedRun(run_id, AgentId("a"), task), lambda _: None))
-        holder = claimed.unwrap().holder
+        record, run_id, holder = await begun_run(database)
         entry = RunEntry("m1", "model", SystemClock.now(), "{}")
         (await attempt(record.append(run_id, holder, entry))).unwrap()
         await anyio.to_thread.run_sync(server.restart, "immediate")
