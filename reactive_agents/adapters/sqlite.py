@@ -475,7 +475,7 @@ class SqliteFile(Generic[_E]):
             self._drop()  # it would not see what another process writes
         if self._connection is None:
             self._connection, self._waits = self._connect(), True
-            self._opened, self._wal = self._identity(), f"{os.path.realpath(self.path)}-wal"
+            self._opened, self._wal = self._identity(), _log_of(self.path)
         return self._connection
 
     def _waiting_for_disk(self, waits: bool) -> sqlite3.Connection:
@@ -780,7 +780,7 @@ def _is_still(path: Path) -> bool:
     process writes later is seen by the next connection alone. A file with a rollback journal, such as a
     backup, needs no log.
     """
-    log = f"{os.path.realpath(path)}-wal"
+    log = _log_of(path)
     is_in_log = os.path.exists(log) and os.path.getsize(log) > 0
     if _has_log(path) and (is_in_log or not _is_full(path)):
         return False
@@ -804,8 +804,13 @@ def _may_write(path: Path) -> bool:
 
 def _has_log(path: Path) -> bool:
     """Return whether a file has a log, or this user may make it."""
-    place = os.path.realpath(path)
-    return os.access(os.path.dirname(place), os.W_OK) or os.path.exists(f"{place}-wal")
+    log = _log_of(path)
+    return os.access(os.path.dirname(log), os.W_OK) or os.path.exists(log)
+
+
+def _log_of(path: DatabasePath) -> str:
+    """Return the path of the log of a file, beside what a link leads to."""
+    return f"{os.path.realpath(path)}-wal"
 
 
 def _connection(place: str, timeout_s: float = 0.0) -> sqlite3.Connection:
@@ -910,7 +915,7 @@ def _what_is_at(path: DatabasePath) -> str:
             return "cannot be opened for writing: its file system is read-only"
     if _is_full(place):
         return _SENTENCES[sqlite3.SQLITE_FULL]
-    log = f"{os.path.realpath(place)}-wal"
+    log = _log_of(place)
     return _CUT_OFF if os.path.exists(log) and not os.access(folder, os.W_OK) else ""
 
 

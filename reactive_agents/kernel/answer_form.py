@@ -87,6 +87,11 @@ class AnswerForm:
         return re.sub(rf'"(?:{names})": ?[\d.eE+-]+', "", text) if names else text
 
 
+def claims_in(answer: str, form: AnswerForm | None) -> str:
+    """Return an answer without the model's own ratings, which need no source."""
+    return answer if form is None else form.without_ratings(answer)
+
+
 def reason_without_form(name: str, problem: str, *, rejected: bool = False) -> str:
     """Return the reason of a run whose answer lacks its form, or was ``rejected``."""
     if rejected:

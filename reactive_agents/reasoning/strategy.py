@@ -47,7 +47,7 @@ from reactive_agents.kernel import (
     MeteredLLM,
     ThoughtKernel,
 )
-from reactive_agents.kernel.answer_form import AnswerForm
+from reactive_agents.kernel.answer_form import AnswerForm, claims_in
 from reactive_agents.kernel.context_window.tool_results import tool_results
 from reactive_agents.kernel.context_window.window import profile_under
 from reactive_agents.kernel.evidence import Seen
@@ -106,10 +106,6 @@ class StrategyInput(Value):
     def config(self) -> ReasoningConfig:
         """The reasoning options; the defaults for a run without reasoning."""
         return self.settings.reasoning or _DEFAULT_REASONING
-
-    def claims_in(self, answer: str) -> str:
-        """Return an answer without the model's own ratings in it, which need no source."""
-        return answer if self.answer_form is None else self.answer_form.without_ratings(answer)
 
 
 @frozen(eq=False, repr=False)
@@ -323,8 +319,7 @@ def reasoning_result(
         form: the form of the answer; the model's own ratings in it need none.
     """
     shown = tuple(results.values()) if results else ()
-    claims = output or "" if form is None else form.without_ratings(output or "")
-    unsupported = unsupported_share(claims, Seen(task, shown)) if shown else 0.0
+    unsupported = unsupported_share(claims_in(output or "", form), Seen(task, shown)) if shown else 0.0
     course = RunCourse(rejections, len(failures_in(steps)), unsupported)
     now, before = services.meter.usage, measure.spent
     return ReasoningResult(

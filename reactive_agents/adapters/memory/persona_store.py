@@ -523,14 +523,15 @@ class SqlitePersonaStore:
         """Release an item; without a reason it was not tried."""
         self._leases.let_go(claim.holder)
         untried = claim.attempts - (not reason)  # fewer if it made progress, or was not begun
-        # a pause is of this machine's clock, the time of a schedule is the same on all machines
-        skew_us = 0 if claim.kind == "schedule" else self._database.skew_us
+        due_us = 0
+        if due is not None:  # a pause is of this machine's clock, the time of a schedule of all
+            due_us = microseconds(due) if claim.kind == "schedule" else sql.shared_us(due, self._database)
         return await self._changed(
             "release",
             claim,
             "due = ?, reason = ?, attempts = CASE WHEN attempts < ? THEN attempts ELSE ? END, "
             f"cost_usd = cost_usd + ?, {_LET_GO}",
-            0 if due is None else microseconds(due) + skew_us,
+            due_us,
             without_surrogates(self._records.redacted(reason)),
             untried,
             untried,

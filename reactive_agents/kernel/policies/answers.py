@@ -572,8 +572,7 @@ def without_source(text: str, state: KernelState, context: KernelContext) -> str
 
 def _unknown_figures(text: str, seen: evidence.Seen, context: KernelContext) -> tuple[str, ...]:
     """Return the figures that nothing seen supports, without the model's ratings."""
-    form = context.input.answer_form
-    return evidence.unsupported_figures(text if form is None else form.without_ratings(text), seen)
+    return evidence.unsupported_figures(answer_form.claims_in(text, context.input.answer_form), seen)
 
 
 def _lacks_figure(text: str, state: KernelState, context: KernelContext) -> bool:

@@ -26,6 +26,7 @@ from reactive_agents.core.settings import ToolNeeds
 from reactive_agents.core.tools import ToolDefinition
 from reactive_agents.effects import Effect
 from reactive_agents.kernel.answer_check import judge_text
+from reactive_agents.kernel.answer_form import claims_in
 from reactive_agents.kernel.evidence import Seen, ends_with_evidence, unsupported_figures
 from reactive_agents.kernel.ledger import NO_CALLS
 from reactive_agents.kernel.prompt import stable_prefix
@@ -126,7 +127,7 @@ def is_answer(text: str, progress: passes.Progress, context: PlanningContext) ->
     judgement = judge_text(text, _described(context), seen)
     if judgement == "unclear" and any(ends_with_evidence(each, seen) for each in _SENTENCE_END.split(text)):
         judgement = "answer"
-    return judgement == "answer" and not unsupported_figures(context.input.claims_in(text), seen)
+    return judgement == "answer" and not unsupported_figures(claims_in(text, context.input.answer_form), seen)
 
 
 def problem_of(step: PlanStep, progress: passes.Progress, context: PlanningContext) -> str:
@@ -141,9 +142,8 @@ def problem_of(step: PlanStep, progress: passes.Progress, context: PlanningConte
     if judge_text(text, _described(context), seen) == "announcement":
         return "It announced the result, and did not give it."
     told = f"{seen.told}\n{step.instruction}"
-    figures = (
-        () if step.retries else unsupported_figures(context.input.claims_in(text), evolve(seen, told=told))
-    )
+    claims = claims_in(text, context.input.answer_form)
+    figures = () if step.retries else unsupported_figures(claims, evolve(seen, told=told))
     return f"Nothing that was found supports: {', '.join(figures)}." if figures else ""
 
 

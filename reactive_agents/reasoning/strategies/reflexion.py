@@ -17,6 +17,7 @@ from reactive_agents.core.results import ReasoningResult, ReasoningStatus, StepM
 from reactive_agents.core.texts import word_similarity
 from reactive_agents.effects import attempt, effect
 from reactive_agents.kernel import KernelState
+from reactive_agents.kernel.answer_form import claims_in
 from reactive_agents.kernel.evidence import Seen, is_supported, unsupported_figures
 from reactive_agents.kernel.prompt import fence, stable_prefix
 from reactive_agents.kernel.termination import RETURN_DIRECT
@@ -470,7 +471,7 @@ def _attempt_of(state: KernelState, progress: Progress, strategy_input: Strategy
     told = (message.content for message in stable_prefix(kernel_input(strategy_input)))
     results = (*progress.tool_results.values(), *failures_in(progress.steps))
     seen = Seen(strategy_input.task_description, results, "\n".join(told))
-    claims = strategy_input.claims_in(text)
+    claims = claims_in(text, strategy_input.answer_form)
     if state.outcome == "abstained":
         return attempt_at(text, seen, claims=claims, impossible=state.reason)
     early = "" if state.outcome == "completed" else f"It was ended early: {state.reason}"
