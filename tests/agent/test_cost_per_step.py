@@ -20,7 +20,7 @@ from reactive_agents.core.models import ModelRequest, ModelResponse, Usage
 from reactive_agents.effects import effect
 from reactive_agents.engine import ExecutionContext
 from reactive_agents.testing import EventRecorder, ScriptedLLM, answer, call
-from tests.support.operations import operations_of
+from tests.support.operations import counted_operations, operations_of
 
 pytestmark = pytest.mark.anyio
 
@@ -203,3 +203,25 @@ def test_an_agent_is_built_with_little_work() -> None:
 
     build()
     assert operations_of(build) <= MOST_OF_BUILD
+
+
+MOST_OF_RUN = {0: 3_000, 3: 9_000}
+"""Lines and calls of a run of a kept agent whose model calls a tool so many times before it answers."""
+
+
+@pytest.mark.parametrize("turns", MOST_OF_RUN)
+async def test_a_run_of_a_kept_agent_takes_little_work(turns: int) -> None:
+    """Stands for the time of a run beside that of other frameworks."""
+
+    async def look(at: int) -> str:
+        """Look there."""
+        return f"seen {at}"
+
+    turn = [*(call("look", at=at) for at in range(turns)), answer("The answer is 3.")]
+    agent = ReactiveAgents.create().with_llm(ScriptedLLM(*turn * 3)).with_reasoning().with_tools(look).build()
+    for _ in range(2):
+        await agent.run("What is 1 + 2?")
+    with counted_operations() as count:
+        assert (await agent.run("What is 1 + 2?")).output == "The answer is 3."
+    print(count.total)
+    assert count.total <= MOST_OF_RUN[turns]

@@ -24,7 +24,7 @@ A slip is, for example, a call that is announced but not made, a call written as
 an answer that comes too early, or one with figures that the model made up.
 
 `make lab` measures this and writes the page.
-[How runs end](how-runs-end.md) lists the policies that ask again.
+[Checks of answers](answer-checks.md) lists the policies that ask again.
 
 The models are simulated, behind a real HTTP server with the OpenAI protocol.
 They know how their tasks are done, see only what they are shown, slip in a stated share of their turns, and
