@@ -131,6 +131,20 @@ class ReactiveAgent(Generic[R, D]):
         deps_function: makes the dependencies of runs that are given none; ``None`` if nothing does.
     """
 
+    if not TYPE_CHECKING:
+
+        def __new__(cls, *given: object, **options: object) -> Self:
+            """Refuse options that only a builder has, with advice.
+
+            Raises:
+                AgentError: there is such an option.
+            """
+            known = {"container", *ReactiveAgent.__init__.__kwdefaults__}
+            for name in options.keys() - known if cls is ReactiveAgent else ():
+                expected = "a container alone: ReactiveAgents.create().with_model(…).build() makes an agent"
+                raise AgentError(errors.InvalidConfig(name, abbreviated(options[name]), expected))
+            return super().__new__(cls)
+
     def __init__(
         self,
         container: RuntimeContainer,

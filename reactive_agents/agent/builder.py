@@ -94,14 +94,17 @@ class ReactiveAgents(ServiceOptions, Generic[R, _Deps]):
     def create(cls, *, deps: TypeForm[_Given]) -> ReactiveAgents[AgentResult, _Given]: ...
 
     @classmethod
-    def create(cls, *, deps: Any = None) -> ReactiveAgents[AgentResult, Any]:
+    def create(cls, *given: object, deps: Any = None, **options: object) -> ReactiveAgents[AgentResult, Any]:
         """Return a builder with all defaults and without a model.
 
         Args:
             deps: the type of the dependencies, which each run is given and which tools and other functions
                 find in their ``RunContext``.
+            given, options: none; what belongs to another method is an error of ``build``, which names it.
         """
-        return ReactiveAgents(components=AgentComponents(deps=deps))
+        named = [("create", each) for each in given] + [*options.items()]
+        wrong = tuple(_misplaced(cls, name, value) for name, value in named)
+        return ReactiveAgents(components=AgentComponents(deps=deps), problems=wrong)
 
     @overload
     @classmethod
@@ -747,9 +750,6 @@ class ReactiveAgents(ServiceOptions, Generic[R, _Deps]):
     def _build(self) -> Result[ReactiveAgent[R, _Deps], ConfigErrors]:
         if self.problems:
             return Failure(self.problems[0])
-        if not isinstance(self.config, AgentConfig):
-            expected = "an AgentConfig (with the name of a model: ReactiveAgents.create().with_model(…))"
-            return Failure(InvalidConfig("config", abbreviated(self.config), expected))
         return _assembly()(self.config, self.components)
 
     def _described(self) -> Result[AgentConfig, ConfigErrors]:
@@ -780,6 +780,13 @@ class ReactiveAgents(ServiceOptions, Generic[R, _Deps]):
                 external_tools=tuple(external),
             )
         )
+
+
+def _misplaced(builder: type, name: str, value: object) -> InvalidConfig:
+    """Return the problem of an argument of ``create`` that it does not take."""
+    methods = (each for each in (f"with_{name}", f"with_{name}s") if hasattr(builder, each))
+    following = next(methods, "with_model")
+    return InvalidConfig(name, abbreviated(value), f"create(deps=…), followed by .{following}(…)")
 
 
 @cache

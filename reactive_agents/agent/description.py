@@ -11,9 +11,10 @@ from returns.result import Failure, Result
 
 from reactive_agents.adapters.tools.combined import ToolGroup
 from reactive_agents.agent.config import AgentConfig
+from reactive_agents.agent.errors import AgentError
 from reactive_agents.agent.tool_references import ToolLike
 from reactive_agents.agent.validation import changed_options
-from reactive_agents.core.codec import encode
+from reactive_agents.core.codec import abbreviated, encode
 from reactive_agents.core.errors import ConfigErrors, InvalidConfig
 from reactive_agents.core.results import ReasoningStrategy
 from reactive_agents.core.run_context import ContextFunction, type_name
@@ -111,6 +112,12 @@ class AgentComponents(Value):
     tool_wrappers: tuple[ToolWrapper, ...] = ()
 
 
+def _check_config(description: object, attribute: object, config: object) -> None:
+    if not isinstance(config, AgentConfig):
+        expected = "an AgentConfig (with the name of a model: ReactiveAgents.create().with_model(…))"
+        raise AgentError(InvalidConfig("config", abbreviated(config), expected))
+
+
 @frozen(eq=False, repr=False)
 class AgentDescription(Value):
     """The description of an agent, complete or not.
@@ -121,7 +128,7 @@ class AgentDescription(Value):
         problems: found by the ``with_*`` calls; ``build`` fails with the first.
     """
 
-    config: AgentConfig = field(factory=AgentConfig)
+    config: AgentConfig = field(factory=AgentConfig, validator=_check_config)
     components: AgentComponents = field(factory=AgentComponents)
     problems: tuple[ConfigErrors, ...] = ()
 

@@ -39,6 +39,7 @@ from reactive_agents.adapters.tools.workspace import (
     open_to_read,
     resolve_inside,
 )
+from reactive_agents.core.codec import abbreviated
 from reactive_agents.core.config import IN_PROCESS, ModelConfig
 from reactive_agents.core.errors import ArgumentProblem, InvalidToolArguments, ToolErrors, ToolFailed
 from reactive_agents.core.json import without_surrogates
@@ -188,9 +189,9 @@ class DocumentIndex:
         readers: Mapping[str, Callable[[Path], object]] | None = None,
         passage_chars: int = 1_500,
     ) -> None:
+        if not (isinstance(folder, str | os.PathLike) and Path(folder).expanduser().is_dir()):
+            raise ValueError(f"folder: got {abbreviated(folder)}, expected a folder that exists")
         self.folder = Path(folder).expanduser().absolute()
-        if not self.folder.is_dir():
-            raise ValueError(f"folder: got {str(folder)!r}, expected a folder that exists")
         if type(passage_chars) is not int or passage_chars < _FEWEST_CHARS:
             raise ValueError(f"passage_chars: got {passage_chars!r}, expected {_FEWEST_CHARS} or more")
         if embedding_model is not None and embedder is not None:

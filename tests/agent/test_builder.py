@@ -92,10 +92,24 @@ def test_without_a_model_it_says_how_to_name_one() -> None:
 def test_the_name_of_a_model_in_place_of_the_parts_of_an_agent_says_where_it_belongs() -> None:
     builder: Any = ReactiveAgents
     agent: Any = ReactiveAgent
-    for part, make in (("config", builder("openai/gpt-4o").build), ("container", partial(agent, "gpt-4o"))):
+    for part, make in (
+        ("config", partial(builder, "openai/gpt-4o")),
+        ("container", partial(agent, "gpt-4o")),
+        ("model", partial(agent, model="gpt-4o")),
+        ("create", builder.create("openai/gpt-4o").build),
+        ("model", builder.create(model="openai/gpt-4o", name="Ada").build),
+    ):
         with pytest.raises(AgentError, match=r"got '.*gpt-4o', expected .*\.with_model") as refused:
             make()
         assert str(refused.value).startswith(f"{part}: ")
+
+
+def test_an_option_of_a_method_given_to_create_names_the_method() -> None:
+    builder: Any = ReactiveAgents
+    with pytest.raises(
+        AgentError, match=r"tools: got an array of 1 item, expected create\(.*\.with_tools\(…\)"
+    ):
+        builder.create(tools=[print]).with_model("offline").build()
 
 
 def test_a_builder_in_place_of_an_option_is_named() -> None:

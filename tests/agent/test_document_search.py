@@ -348,6 +348,9 @@ async def test_a_file_that_is_no_database_is_refused_and_kept(folder: Path, tmp_
 
 
 def test_wrong_arguments_are_named(folder: Path) -> None:
+    files: Any = ["returns.md"]
+    with pytest.raises(ValueError, match="folder: got an array of 1 item, expected a folder that exists"):
+        DocumentIndex(files)
     with pytest.raises(ValueError, match=r"folder: got '/nowhere', expected a folder that exists"):
         DocumentIndex("/nowhere")
     with pytest.raises(ValueError, match="passage_chars: got 10, expected 200 or more"):
