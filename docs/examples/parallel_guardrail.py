@@ -2,76 +2,58 @@
 
 Prints:
 
+    looking up Porto
     Porto: 21 degrees
-    I do not do homework. (3 requests to the model, tools ran for ['Porto'])
+    I do not do homework.
 """
 
 from __future__ import annotations
 
 import anyio
-from attrs import field, frozen
 
 from reactive_agents import ReactiveAgents, RunContext, ToolCall, ToolResult
 from reactive_agents.core.tools import RunTool
 from reactive_agents.testing import ScriptedLLM, answer, call
 
 
-@frozen
-class Question:
-    text: str
-    is_allowed: anyio.Event = field(factory=anyio.Event)
-
-
-class Blocked(Exception):
-    """A question that the check turned down."""
-
-
-async def check(question: Question) -> None:
+async def check(text: str, is_allowed: anyio.Event) -> None:
     """Ask another model, a classifier or a service; here a word decides."""
     await anyio.sleep(0.05)
-    if "essay" in question.text:
-        raise Blocked
-    question.is_allowed.set()
+    if "essay" in text:
+        raise PermissionError("homework")
+    is_allowed.set()
 
 
-async def when_allowed(ctx: RunContext[Question], call: ToolCall, run: RunTool) -> ToolResult:
-    await ctx.deps.is_allowed.wait()
+async def when_allowed(ctx: RunContext[anyio.Event], call: ToolCall, run: RunTool) -> ToolResult:
+    await ctx.deps.wait()
     return await run(call.arguments)
-
-
-ran: list[str] = []
 
 
 def weather(city: str) -> str:
     """Tell the weather of a city."""
-    ran.append(city)
+    print("looking up", city)
     return "21 degrees"
 
 
-model = ScriptedLLM(
-    call("weather", city="Porto", when="Porto"),
-    answer("Porto: 21 degrees", when="tool weather: 21 degrees"),
-    call("weather", city="Faro", when="essay", delay=60),
-)
-builder = ReactiveAgents.create(deps=Question).with_llm(model).with_reasoning().with_tools(weather)
-agent = builder.with_tool_wrapper(when_allowed).build()
+model = ScriptedLLM(call("weather", city="Porto"), answer("Porto: 21 degrees"), call("weather", city="Faro"))
+builder = ReactiveAgents.create(deps=anyio.Event).with_llm(model).with_reasoning()
+agent = builder.with_tools(weather).with_tool_wrapper(when_allowed).build()
 
 
 async def reply_to(text: str) -> str | None:
-    question, reply = Question(text), None
+    is_allowed, reply = anyio.Event(), None
     try:
         async with anyio.create_task_group() as group:  # ends when the check and the run have ended
-            group.start_soon(check, question)
-            reply = (await agent.run(text, deps=question)).output
-    except* Blocked:  # which cancelled the run, and closed the connection to the model
+            group.start_soon(check, text, is_allowed)
+            reply = (await agent.run(text, deps=is_allowed)).output
+    except* PermissionError:  # which cancelled the run, and closed the connection to the model
         reply = "I do not do homework."
     return reply
 
 
 async def main() -> None:
-    print(await reply_to("How is the weather in Porto?"))
-    refused = await reply_to("Write my essay about Faro.")
-    print(f"{refused} ({len(model.requests)} requests to the model, tools ran for {ran})")
+    for text in ("How is the weather in Porto?", "Write my essay about Faro."):
+        print(await reply_to(text))
 
 
 if __name__ == "__main__":
