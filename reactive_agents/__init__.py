@@ -34,8 +34,15 @@ if TYPE_CHECKING:
     from reactive_agents.agent.persona import PersonaAgent, Personas
     from reactive_agents.agent.persona_config import PersonaConfig, read_persona
     from reactive_agents.containers import RuntimeContainer, create_runtime
-    from reactive_agents.core.config import FallbackModel, ModelPrice, ModelTier, ReasoningConfig
+    from reactive_agents.core.config import (
+        CheckConfig,
+        FallbackModel,
+        ModelPrice,
+        ModelTier,
+        ReasoningConfig,
+    )
     from reactive_agents.core.content import Audio, Document, Image
+    from reactive_agents.core.errors import GuardrailViolationError
     from reactive_agents.core.events import (
         AgentEvent,
         ApprovalRequested,
@@ -80,7 +87,7 @@ if TYPE_CHECKING:
     from reactive_agents.core.results import ModelRetry
     from reactive_agents.core.run_context import RunContext
     from reactive_agents.core.tasks import Task
-    from reactive_agents.core.tools import ToolContext, ToolDefinition, ToolResult
+    from reactive_agents.core.tools import RunTool, ToolContext, ToolDefinition, ToolResult
     from reactive_agents.effects import gather
     from reactive_agents.evaluation import Case, evaluate
     from reactive_agents.reasoning.strategies.workflow import CallFailed, WorkflowRun
@@ -101,8 +108,9 @@ _NAMES = {
     "agent.persona": "PersonaAgent Personas",
     "agent.persona_config": "PersonaConfig read_persona",
     "containers": "RuntimeContainer create_runtime",
-    "core.config": "FallbackModel ModelPrice ModelTier ReasoningConfig",
+    "core.config": "CheckConfig FallbackModel ModelPrice ModelTier ReasoningConfig",
     "core.content": "Audio Document Image",
+    "core.errors": "GuardrailViolationError",
     "core.events": (
         "AgentEvent ApprovalRequested CustomEvent ExternalCallRequested HandedOff ModelStreamRestarted "
         "ModelTextRetracted ModelTextStreamed ModelThinkingStreamed QuestionAsked TaskCompleted "
@@ -116,7 +124,7 @@ _NAMES = {
     "core.results": "ModelRetry",
     "core.run_context": "RunContext",
     "core.tasks": "AbstainedResult CompletedResult PartialResult Task",
-    "core.tools": "ToolContext ToolDefinition ToolResult",
+    "core.tools": "RunTool ToolContext ToolDefinition ToolResult",
     "effects": "gather",
     "evaluation": "Case evaluate",
     "reasoning.strategies.workflow": "CallFailed WorkflowRun",
@@ -139,6 +147,7 @@ __all__ = [
     "Audio",
     "CallFailed",
     "Case",
+    "CheckConfig",
     "CompletedResult",
     "CustomEvent",
     "Document",
@@ -147,6 +156,7 @@ __all__ = [
     "FallbackModel",
     "FunctionCheck",
     "GuardrailFinding",
+    "GuardrailViolationError",
     "HandedOff",
     "HandoffInfo",
     "Image",
@@ -172,6 +182,7 @@ __all__ = [
     "RequestId",
     "RunContext",
     "RunId",
+    "RunTool",
     "RuntimeContainer",
     "SystemMessage",
     "Task",

@@ -11,8 +11,7 @@ from __future__ import annotations
 
 import anyio
 
-from reactive_agents import ReactiveAgents, RunContext, ToolCall, ToolResult
-from reactive_agents.core.tools import RunTool
+from reactive_agents import ReactiveAgents, RunContext, RunTool, ToolCall, ToolResult
 from reactive_agents.testing import ScriptedLLM, answer, call
 
 
