@@ -70,7 +70,7 @@ ChosenTools: TypeAlias = Sequence[Tool | Callable[..., Any]]
 ConfigSource: TypeAlias = AgentConfig | Mapping[str, Any] | str | Path
 
 
-class ReactiveAgents(ServiceOptions, Generic[R, _Deps]):
+class ReactiveAgents(ServiceOptions[_Deps], Generic[R, _Deps]):
     """An immutable builder of agents: each ``with_*`` returns a new one."""
 
     __slots__ = ()  # see ServiceOptions

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self, cast
+from typing import TYPE_CHECKING, Any, Generic, Self, cast
 
 from attrs import evolve
+from typing_extensions import TypeVar
 
 from reactive_agents.agent import validation
 from reactive_agents.agent.description import AgentDescription
 from reactive_agents.core import config
 from reactive_agents.core.codec import abbreviated
 from reactive_agents.core.errors import DecodeError, InvalidConfig
-from reactive_agents.core.run_context import can_take
+from reactive_agents.core.run_context import RunContext, can_take
 from reactive_agents.core.tools import ASK_USER
 
 if TYPE_CHECKING:
@@ -24,15 +25,17 @@ if TYPE_CHECKING:
     from opentelemetry.trace import TracerProvider
 
     from reactive_agents.adapters.encryption import RecordKey
-    from reactive_agents.adapters.governance.guardrails.checks import Check, CheckInRun
+    from reactive_agents.adapters.governance.guardrails.checks import Check, Findings
     from reactive_agents.adapters.governance.requests import ApprovalHandler, QuestionHandler
     from reactive_agents.adapters.telemetry.console import RunConsole
     from reactive_agents.core.memory import AnonymousMemory, MemoryExtraction, MemoryScope, MemoryTier
     from reactive_agents.core.settings import UntrustedArguments
     from reactive_agents.ports import Embedder, EventHandler
 
+_Deps = TypeVar("_Deps", default=None)
 
-class ServiceOptions(AgentDescription):
+
+class ServiceOptions(AgentDescription, Generic[_Deps]):
     """Methods that each enable one service; without a service its phases are skipped."""
 
     __slots__ = ()  # its fields, and its constructor, are those of the description
@@ -208,7 +211,10 @@ class ServiceOptions(AgentDescription):
 
     def with_guardrails(
         self,
-        *checks: str | config.CheckConfig | Check | CheckInRun,
+        *checks: str
+        | config.CheckConfig
+        | Check
+        | Callable[[RunContext[_Deps], str], Findings | Awaitable[Findings]],
         judge_model: str | None = None,
         classifier: Callable[[str], float] | None = None,
         untrusted_arguments: UntrustedArguments | None = None,

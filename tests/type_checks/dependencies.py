@@ -8,6 +8,7 @@ from typing import Any, assert_type
 
 from reactive_agents import (
     AgentResult,
+    GuardrailFinding,
     McpServer,
     Personas,
     ReactiveAgent,
@@ -149,6 +150,22 @@ async def made_dependencies() -> None:
     agent.run_sync("Count.", deps=Bank())  # type: ignore[call-overload]
     builder.with_deps(opened_plainly).with_deps(made_later).with_deps(lambda: Shop(1)).build()
     builder.with_deps(lambda: Bank())  # type: ignore[arg-type]
+
+
+def about_shop(ctx: RunContext[Shop], text: str) -> list[GuardrailFinding]:
+    return []
+
+
+def about_anything(ctx: RunContext[object], text: str) -> list[GuardrailFinding]:
+    return []
+
+
+def guardrails_that_take_the_context() -> None:
+    shops = ReactiveAgents.create(deps=Shop).with_guardrails("length", about_shop, about_anything)
+    assert_type(shops.build(), ReactiveAgent[AgentResult, Shop])
+    ReactiveAgents.create(deps=Branch).with_guardrails(about_shop).with_guardrails(lambda text: []).build()
+    ReactiveAgents.create(deps=Bank).with_guardrails(about_shop)  # type: ignore[arg-type]
+    ReactiveAgents.create().with_guardrails(about_shop)  # type: ignore[arg-type]
 
 
 def agents_as_tools(shop: ReactiveAgent[Any, Shop], none: ReactiveAgent[Any]) -> None:
