@@ -13,6 +13,7 @@ from typing import Any, Protocol, cast
 import attrs
 from returns.result import Failure, Result, Success
 
+from reactive_agents.adapters.tools import mcp
 from reactive_agents.adapters.tools.combined import ToolGroup
 from reactive_agents.adapters.tools.decorator import Tool, as_tool, ask_user, external_tool
 from reactive_agents.adapters.tools.signature import ToolDefinitionError
@@ -305,6 +306,10 @@ def _checked_tool(source: Tool | Callable[..., Any]) -> Result[Tool, InvalidConf
             expected += "; those of a list as with_tools(*tools)"
         elif hasattr(source, "run_effect"):
             expected += "; agent_tool(agent) makes a tool of an agent"
+        elif hasattr(source, "build_effect"):
+            expected += "; agent_tool(builder.build()) makes a tool of an agent"
+        elif isinstance(source, mcp.McpServer):
+            expected += "; with_mcp(server) adds those of a server"
         elif callable(getattr(source, "tool", None)):
             expected += "; its tool() makes one"
         return Failure(InvalidConfig("tools", abbreviated(source), expected))

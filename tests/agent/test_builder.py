@@ -11,7 +11,7 @@ import pytest
 from attrs import evolve
 from returns.result import Failure, Success
 
-from reactive_agents import AgentError, Personas, ReactiveAgent, ReactiveAgents, tool
+from reactive_agents import AgentError, McpServer, Personas, ReactiveAgent, ReactiveAgents, tool
 from reactive_agents.adapters.tools.builtin import builtin_tools
 from reactive_agents.core.config import MemoryConfig, ReactiveConfig, ReasoningConfig, StrategiesConfig
 from reactive_agents.core.errors import DecodeError, InvalidConfig, ReasoningErrors
@@ -102,6 +102,17 @@ def test_the_name_of_a_model_in_place_of_the_parts_of_an_agent_says_where_it_bel
         with pytest.raises(AgentError, match=r"got '.*gpt-4o', expected .*\.with_model") as refused:
             make()
         assert str(refused.value).startswith(f"{part}: ")
+
+
+def test_what_is_no_tool_by_itself_says_what_makes_one_of_it() -> None:
+    for given, advice in (
+        (start(), r"agent_tool\(builder\.build\(\)\)"),
+        (start().build(), r"agent_tool\(agent\)"),
+        (McpServer("notes", command="notes"), r"with_mcp\(server\)"),
+    ):
+        wrong: Any = given
+        with pytest.raises(AgentError, match=rf"^tools: got an? \w+, expected a function.*; {advice}"):
+            start().with_tools(wrong).build()
 
 
 def test_an_option_of_a_method_given_to_create_names_the_method() -> None:
