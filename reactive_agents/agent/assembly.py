@@ -22,7 +22,7 @@ from reactive_agents.agent.config import MODEL_EXPECTED, AgentConfig, name_model
 from reactive_agents.agent.description import AgentComponents, DeskOptions
 from reactive_agents.agent.output_types import output_shape, typed_results
 from reactive_agents.agent.tool_references import alike, described_tool, find_tool, imported, wrong_tool_deps
-from reactive_agents.agent.validation import state_data, wrong_path, wrong_place, wrong_text
+from reactive_agents.agent.validation import state_data, wrong_address, wrong_path, wrong_place, wrong_text
 from reactive_agents.containers import RuntimeContainer, ToolSettings
 from reactive_agents.containers.base_providers import (
     governance_services,
@@ -288,21 +288,13 @@ def _wrong_for_object(chosen: ModelConfig) -> Iterator[InvalidConfig]:
 
 def _wrong_servers(chosen: ModelConfig) -> Iterator[InvalidConfig | None]:
     """Yield what is wrong with the addresses of a model and its fallbacks."""
-    yield _wrong_address("model.base_url", chosen.base_url)
+    yield wrong_address("model.base_url", chosen.base_url)
     for index, fallback in enumerate(chosen.fallbacks):
         name = fallback if isinstance(fallback, str) else fallback.model
         if not name.strip():
             yield InvalidConfig("model.fallbacks", repr(name), MODEL_EXPECTED)
         if not isinstance(fallback, str):
-            yield _wrong_address(f"model.fallbacks[{index}].base_url", fallback.base_url)
-
-
-def _wrong_address(option: str, address: str | None) -> InvalidConfig | None:
-    if address is None or address.lower().startswith(("http://", "https://")):
-        return None
-    begins = re.split("[:/@?]", address)[0]  # not the whole: it may hold a password
-    expected = "an address that begins with http:// or https://"
-    return InvalidConfig(option, f"{begins}…" if address else "''", expected)
+            yield wrong_address(f"model.fallbacks[{index}].base_url", fallback.base_url)
 
 
 def _wrong_cache(path: str) -> InvalidConfig | None:

@@ -39,6 +39,7 @@ from reactive_agents.adapters.tools.workspace import (
     open_to_read,
     resolve_inside,
 )
+from reactive_agents.agent.validation import wrong_address
 from reactive_agents.core.codec import abbreviated
 from reactive_agents.core.config import IN_PROCESS, ModelConfig
 from reactive_agents.core.errors import ArgumentProblem, InvalidToolArguments, ToolErrors, ToolFailed
@@ -167,6 +168,8 @@ class DocumentIndex:
         folder: the documents; hidden files and folders, and links that lead out of it, are left out.
         glob: which of its files, such as ``**/*.md``; hidden ones only if its last part begins with a dot.
         embedding_model: the name of an embedding model, such as ``openai/text-embedding-3-small``.
+        api_key: the key of its server, instead of the provider's environment variable.
+        base_url: the address of its server, instead of the provider's own.
         embedder: a custom embedder, in place of a model by name.
         path: an SQLite file for the index, created if missing, so that passages are embedded once for all
             processes; by default the index ends with this object.
@@ -184,6 +187,8 @@ class DocumentIndex:
         *,
         glob: str = "**/*",
         embedding_model: str | None = None,
+        api_key: str | None = None,
+        base_url: str | None = None,
         embedder: Embedder | None = None,
         path: str | Path = IN_PROCESS,
         readers: Mapping[str, Callable[[Path], object]] | None = None,
@@ -196,8 +201,14 @@ class DocumentIndex:
             raise ValueError(f"passage_chars: got {passage_chars!r}, expected {_FEWEST_CHARS} or more")
         if embedding_model is not None and embedder is not None:
             raise ValueError(f"embedding_model: got {embedding_model!r}, expected none beside an embedder")
+        for option, given in (("api_key", api_key), ("base_url", base_url)):
+            if given is not None and embedding_model is None:
+                raise ValueError(f"{option}: got one, expected an embedding_model beside it")
+        if wrong := wrong_address("base_url", base_url):
+            raise ValueError(f"{wrong.option}: got {wrong.value}, expected {wrong.expected}")
         if embedding_model is not None:
-            embedder = LiteLLMEmbedder(embedding_model, ModelConfig(), clock=SystemClock())
+            server = ModelConfig(model=embedding_model, api_key=api_key, base_url=base_url)
+            embedder = LiteLLMEmbedder(embedding_model, server, clock=SystemClock())
         self._glob = glob
         self._embedder = embedder
         self._readers = {suffix.lower(): reader for suffix, reader in (readers or {}).items()}

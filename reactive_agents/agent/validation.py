@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import inspect
 import os
+import re
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from importlib.util import find_spec
@@ -258,6 +259,15 @@ def wrong_counts(option: str, value: object) -> InvalidConfig | None:
         if wrong_text(option, name, "") or wrong_value(option, count, int, "", is_count):
             return InvalidConfig(option, f"{abbreviated(name)}: {abbreviated(count)}", expected)
     return None
+
+
+def wrong_address(option: str, address: str | None) -> InvalidConfig | None:
+    """Return a problem unless an address of a server is one of HTTP, or ``None``."""
+    if address is None or address.lower().startswith(("http://", "https://")):
+        return None
+    begins = re.split("[:/@?]", address)[0]  # not the whole: it may hold a password
+    expected = "an address that begins with http:// or https://"
+    return InvalidConfig(option, f"{begins}…" if address else "''", expected)
 
 
 def wrong_place(option: str, value: object) -> InvalidConfig | None:

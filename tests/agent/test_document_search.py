@@ -25,7 +25,8 @@ from reactive_agents.agent.document_search import (
 )
 from reactive_agents.core.errors import InvalidToolArguments, ToolFailed
 from reactive_agents.testing import ScriptedLLM, answer, call
-from tests.support.embedders import ToyEmbedder
+from tests.support.embedders import ToyEmbedder, toy_vector
+from tests.support.openai_server import OpenAIServer
 
 pytestmark = pytest.mark.anyio
 
@@ -167,6 +168,17 @@ async def test_a_search_sees_files_as_they_are_now(folder: Path) -> None:
     (folder / "returns.md").unlink()
     assert [each["path"] for each in (await found(index, "refunds"))["passages"]] == ["new/gifts.md"]
     assert await found(index, "shop") == {"passages": []}
+
+
+async def test_an_embedding_model_can_have_its_own_server(folder: Path) -> None:
+    with OpenAIServer(embed=toy_vector) as server:
+        index = DocumentIndex(
+            folder, embedding_model="openai/bge-m3", api_key="index-key", base_url=server.base_url
+        )
+        assert "note" not in await found(index, "car")
+        await index.aclose()
+    assert {each.headers["authorization"] for each in server.requests} == {"Bearer index-key"}
+    assert {each.body["model"] for each in server.requests} == {"bge-m3"}
 
 
 async def test_a_passage_is_embedded_once_for_all_searches_and_processes(
@@ -355,6 +367,10 @@ def test_wrong_arguments_are_named(folder: Path) -> None:
         DocumentIndex("/nowhere")
     with pytest.raises(ValueError, match="passage_chars: got 10, expected 200 or more"):
         DocumentIndex(folder, passage_chars=10)
+    with pytest.raises(ValueError, match="base_url: got one, expected an embedding_model beside it"):
+        DocumentIndex(folder, base_url="http://127.0.0.1:1/v1", embedder=ToyEmbedder())
+    with pytest.raises(ValueError, match=r"base_url: got ada…, expected an address that begins with http://"):
+        DocumentIndex(folder, embedding_model="openai/x", base_url="ada:secret@host")
     with pytest.raises(ValueError, match="embedding_model: got 'openai/x', expected none beside an embedder"):
         DocumentIndex(folder, embedding_model="openai/x", embedder=ToyEmbedder())
     with pytest.raises(ValueError, match="expected the path of a file"):
