@@ -6,9 +6,11 @@ import json
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Final, TypeAlias
 
+import anyio
 import anyio.lowlevel
 from anyio import to_thread
 from attrs import evolve
+from returns.future import FutureResult
 from returns.result import Failure, Result, Success
 
 from reactive_agents.core import errors, events
@@ -23,6 +25,7 @@ from reactive_agents.core.results import ReasoningResult, ReasoningStep, StepMet
 from reactive_agents.core.run_context import CHECKED_RUN
 from reactive_agents.core.texts import unescaped
 from reactive_agents.core.values import replaced
+from reactive_agents.effects import gather
 from reactive_agents.engine.context import ExecutionContext
 from reactive_agents.engine.conversations import with_history
 from reactive_agents.engine.lifecycle import publish_failure, run_error_hooks
@@ -41,6 +44,8 @@ if TYPE_CHECKING:
     from reactive_agents.core.tasks import SubRun
 
 
+MOST_CHECKED: Final = 8
+"""Messages of a history that are checked at the same time; a judge is a request to a model for each."""
 MOST_PUBLISHED: Final = 20
 """Findings of one kind in a text that have an event each."""
 
@@ -233,13 +238,19 @@ async def _with_checked_history(
 
     Those of a session were checked when they were said; what a caller hands over may never have been.
     """
+    turn = anyio.Lock()
+
+    async def checked_in_turn(message: Message) -> Result[Message, RuntimeErrors]:
+        async with turn:  # most checks do not wait, and others share the event loop
+            await anyio.lowlevel.checkpoint()
+        return await _checked_message(message, context, services)
+
+    given = without_instructions(context.task.history)
     messages: list[Message] = []
-    for message in without_instructions(context.task.history):
-        checked = await _checked_message(message, context, services)
+    for checked in await gather([FutureResult(checked_in_turn(each)) for each in given], limit=MOST_CHECKED):
         if not isinstance(checked, Success):
             return Failure(checked.failure())
         messages.append(checked.unwrap())
-        await anyio.lowlevel.checkpoint()  # most checks do not wait, and others share the event loop
     return Success(with_history(context, tuple(messages), services))
 
 

@@ -381,6 +381,45 @@ async def test_messages_of_a_caller_are_redacted_or_withheld_as_their_like_in_a_
     assert parts == [b"[email]"]
 
 
+async def test_the_messages_of_a_history_are_checked_side_by_side_and_stay_in_order(tmp_path: Path) -> None:
+    texts = [f"message {number}" for number in range(20)]
+    history = tuple(map(UserMessage, texts))
+    checked: list[str] = []
+    running, most = 0, 0
+
+    async def is_fine(text: str) -> list[GuardrailFinding]:
+        nonlocal running, most
+        checked.append(text)
+        running += 1
+        most = max(most, running)
+        await anyio.sleep(0.001 * max(0, len(texts) - len(checked)))  # the first ends last
+        running -= 1
+        found = GuardrailFinding("number", 8, len(text), 1.0, "redact")
+        return [] if text == "Go on." else [found]
+
+    llm = ScriptedLLM(say("Fine."))
+    builder = start(llm).with_guardrails(FunctionCheck(is_fine, stages=("input",)))
+    agent = builder.with_durability(tmp_path / "runs.db").build()
+    await agent.run("Go on.", history=history, run_id="one")
+    asked = [each.content for each in llm.requests[0].messages if each.content.startswith("message")]
+    assert asked == ["message [number]"] * 20
+    assert 1 < most <= 8
+    assert sorted(checked) == sorted(["Go on.", *texts])
+
+    await agent.runs.replay("one")
+    assert len(checked) == 21  # the record has what was found
+
+
+async def test_the_first_message_of_a_history_that_is_blocked_is_the_one_that_is_named() -> None:
+    async def names(text: str) -> list[GuardrailFinding]:
+        await anyio.sleep(0.01 if text == "Ada" else 0)
+        return [] if text == "Go on." else [GuardrailFinding(text, 0, len(text), 1.0, "block")]
+
+    agent = start(ScriptedLLM(say("Fine."))).with_guardrails(names).build()
+    with pytest.raises(AgentError, match="blocked: Ada"):
+        await agent.run("Go on.", history=(UserMessage("Ada"), UserMessage("Ben")))
+
+
 async def test_a_long_history_is_checked_beside_other_work() -> None:
     said = (UserMessage("Hello."), AssistantMessage("Hello.")) * 500
     turns = 0
