@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, TypeAlias, TypeVar, cast, overload
 
 from attrs import evolve, frozen
@@ -13,9 +14,11 @@ from reactive_agents.adapters.tools.decorator import Tool, tool
 from reactive_agents.adapters.tools.service import ToolReport
 from reactive_agents.agent.agent import ReactiveAgent
 from reactive_agents.agent.errors import AgentError
+from reactive_agents.agent.output_types import output_shape
 from reactive_agents.agent.tool_references import imported
 from reactive_agents.core.codec import abbreviated
 from reactive_agents.core.errors import InvalidConfig, ToolFailed, ToolNotApproved, root_cause
+from reactive_agents.core.json import Json
 from reactive_agents.core.messages import AssistantMessage, Message, ToolMessage
 from reactive_agents.core.results import declined_in, done_in, doubt_in
 from reactive_agents.core.run_context import RunContext, can_take, is_of_type, is_subtype, type_name
@@ -185,6 +188,7 @@ class Handoff:
         filter: chooses the messages before the task that the agent is shown.
         on_handoff: called before the conversation is handed over.
         requires_approval: whether an approver is asked, or a rule as for :func:`~reactive_agents.tool`.
+        shape: the form of the data that the model hands over; ``None`` for none.
     """
 
     agent: ReactiveAgent[Any, Any] | LaterAgent
@@ -193,6 +197,7 @@ class Handoff:
     filter: HistoryFilter | None = None
     on_handoff: HandoffHandler | None = None
     requires_approval: bool | ApprovalRule = False
+    shape: Shape[Any] | None = None
 
     @property
     def tool_name(self) -> str:
@@ -221,7 +226,7 @@ class Handoff:
             description=description,
             requires_approval=self.requires_approval,
             external=True,
-        )(transfer)
+        )(transfer if self.shape is None else _with_input(transfer, self.shape.kind))
 
     def found(self) -> ReactiveAgent[Any, Any]:
         """Return the agent."""
@@ -235,6 +240,7 @@ def handoff(
     description: str = "",
     filter: HistoryFilter | None = None,
     on_handoff: HandoffHandler | None = None,
+    input_type: Any = None,
     requires_approval: bool | ApprovalRule = False,
 ) -> Handoff:
     """Return a handoff to an agent, with options, for ``with_handoffs``.
@@ -248,6 +254,8 @@ def handoff(
             :func:`without_tool_calls`.
         on_handoff: called with a ``HandoffInfo`` before the conversation is handed over, sync or async. When
             it raises, the handoff is prevented and the model reads the reason.
+        input_type: the type of data that the model has to hand over, as of ``with_output_type``: the handler
+            gets a value of it as ``HandoffInfo.input``, and the other agent is shown its JSON.
         requires_approval: whether an approver is asked, or a rule as for :func:`~reactive_agents.tool`.
 
     Raises:
@@ -262,7 +270,27 @@ def handoff(
     chosen = agent.name if name is None and isinstance(agent, ReactiveAgent) else name
     if not chosen:
         raise TypeError("name: got none, expected the name of the agent that the function returns")
-    return Handoff(agent, chosen, description, filter, on_handoff, requires_approval)
+    shape = None if input_type is None else output_shape(input_type)
+    if isinstance(shape, Failure):
+        wrong = shape.failure()
+        raise TypeError(f"input_type: got {wrong.value}, expected {wrong.expected}")
+    given = None if shape is None else shape.unwrap()
+    return Handoff(agent, chosen, description, filter, on_handoff, requires_approval, given)
+
+
+def _with_input(transfer: Callable[..., None], kind: Any) -> Callable[..., None]:
+    """Return the function of a handoff that takes data of a type too."""
+
+    def transfer_with_input(ctx: RunContext[Any], input: Any, reason: str = "") -> None:
+        """Hand over.
+
+        Args:
+            input: the data for the other agent.
+            reason: what the other agent should know besides, if anything.
+        """
+
+    transfer_with_input.__annotations__.update(transfer.__annotations__, input=kind)
+    return transfer_with_input
 
 
 def without_tool_calls(messages: tuple[Message, ...]) -> tuple[Message, ...]:
@@ -335,7 +363,12 @@ def handoff_target(one: Handoff, shape: Shape[Any] | None, deps: Any) -> Handoff
         lambda: one.found().agent_id,
         one.filter,
         one.on_handoff,
+        None if one.shape is None else partial(_read_input, one.shape),
     )
+
+
+def _read_input(shape: Shape[Any], data: Json) -> Any:
+    return shape.read(data).unwrap()  # the arguments of the call were checked
 
 
 def _wrong_answers(agent: ReactiveAgent[Any, Any], shape: Shape[Any] | None) -> str:

@@ -215,6 +215,7 @@ class HandoffInfo:
         to_agent: name of the agent that takes it over.
         reason: the reason in the words of the model; may be empty.
         task: the task in the user's words.
+        input: the data that the model handed over, of the handoff's ``input_type``; ``None`` without.
     """
 
     agent: str
@@ -224,6 +225,7 @@ class HandoffInfo:
     user: str | None
     session: str | None
     deps: Any = field(default=None, repr=False)
+    input: Any = None
 
 
 # --- Questions, and calls that another program executes ---

@@ -19,6 +19,7 @@ from returns.maybe import Some
 from returns.result import Failure, Result, Success
 
 from reactive_agents.core import conversation, errors
+from reactive_agents.core.codec import data_to_json
 from reactive_agents.core.conversation import History
 from reactive_agents.core.events import HandedOff
 from reactive_agents.core.governance import HandoffInfo
@@ -61,17 +62,17 @@ async def request_handoff(call: ToolCall, services: EngineServices) -> ToolResul
     if refusal:
         return _refused(call, refusal)
     handle.claimed_handoff = target.agent
-    reason = _reason_of(call)
-    info = HandoffInfo(
-        services.settings.name,
-        target.agent,
-        reason,
-        context.task.input,
-        context.task.user,
-        context.task.session,
-        services.overrides.deps,
-    )
     try:
+        info = HandoffInfo(
+            services.settings.name,
+            target.agent,
+            _text_of(call, "reason"),
+            context.task.input,
+            context.task.user,
+            context.task.session,
+            services.overrides.deps,
+            target.read_input and target.read_input(call.arguments.get("input")),
+        )
         if target.on_handoff is not None:
             with anyio.fail_after(services.settings.timeouts.tool_call_s):
                 await call_function(target.on_handoff, info)
@@ -79,7 +80,7 @@ async def request_handoff(call: ToolCall, services: EngineServices) -> ToolResul
         _log.warning("The on_handoff of the handoff to %s raised.", target.agent, exc_info=error)
         handle.claimed_handoff = ""
         return _refused(call, f"{type(error).__name__}: {error}")
-    shown = redacted_arguments({"reason": reason}, services)
+    shown = redacted_arguments(call.arguments, services)
     detail = f"Handed over to {target.agent}. The arguments: {shown}"
     await append_or_report("handoff", services, subject=target.agent, detail=detail, call_id=call.id)
     return ToolResult(call.id, call.name, f"The conversation goes to {target.agent}.")
@@ -132,8 +133,14 @@ def _refused(call: ToolCall, reason: str) -> ToolResult:
 
 
 def _reason_of(call: ToolCall) -> str:
-    reason = call.arguments.get("reason")
-    return reason.strip() if isinstance(reason, str) else ""
+    """Return the reason of the model, followed by the data that it hands over."""
+    given = call.arguments.get("input")
+    return "\n".join(filter(None, (_text_of(call, "reason"), "" if given is None else data_to_json(given))))
+
+
+def _text_of(call: ToolCall, name: str) -> str:
+    text = call.arguments.get(name)
+    return text.strip() if isinstance(text, str) else ""
 
 
 # --- running the other agent ----------------------------------------------------------------------------

@@ -51,6 +51,7 @@ from reactive_agents.reasoning import ReasoningService
 if TYPE_CHECKING:
     from reactive_agents.core.events import TaskFailed
     from reactive_agents.core.governance import HandoffInfo, PersonRequest
+    from reactive_agents.core.json import Json
     from reactive_agents.core.messages import ToolCall
     from reactive_agents.core.results import ReasoningStep
     from reactive_agents.core.run_record import RecordedRun
@@ -190,6 +191,7 @@ class HandoffTarget:
         problem: returns why the agent cannot take a conversation over, in a sentence; empty if it can.
         filter: chooses the messages that the agent is shown; ``None`` for all.
         on_handoff: called before the conversation is handed over; the handoff is prevented when it raises.
+        read_input: returns the input of a handler from the model's argument; ``None`` for no input.
     """
 
     agent: str
@@ -198,6 +200,7 @@ class HandoffTarget:
     agent_id: Callable[[], AgentId]
     filter: HistoryFilter | None = None
     on_handoff: HandoffHandler | None = None
+    read_input: Callable[[Json], Any] | None = None
 
 
 @frozen(eq=False)

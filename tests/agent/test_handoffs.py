@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import anyio
 import pytest
@@ -181,6 +181,33 @@ async def test_a_handler_that_raises_prevents_the_handoff_and_the_model_goes_on(
     result = await triage(handoff(billing(), on_handoff=closed), turns=turns).build().run("What do I owe?")
     assert observed(result)[0] == "Not handed over: OSError: closed at night."
     assert (result.agent, result.handoffs) == ("triage", ())
+
+
+@frozen
+class Ticket:
+    order: int
+    kind: Literal["refund", "address"]
+
+
+async def test_a_model_hands_typed_data_over() -> None:
+    ticket = {"order": 7, "kind": "refund"}
+    turns = (
+        call("transfer-to-billing"),
+        call("transfer-to-billing", input={**ticket, "kind": "song"}),
+        call("transfer-to-billing", input=ticket, reason="A cup."),
+    )
+    infos: list[HandoffInfo] = []
+    other = billing(answer("You owe nothing."))
+    result = await (
+        triage(handoff(other, input_type=Ticket, on_handoff=infos.append), turns=turns).build().run("Pay me.")
+    )
+    assert result.handoffs == ("billing",)
+    assert [each.input for each in infos] == [Ticket(7, "refund")]
+    assert [each.reason for each in infos] == ["A cup."]
+    shown = [each.content for each in requests_of(other)[0].messages if isinstance(each, AssistantMessage)]
+    assert shown == ['A cup.\n{"order":7,"kind":"refund"}']
+    with pytest.raises(TypeError, match=r"input_type: got 'Ticket', expected a type"):
+        handoff(other, input_type="Ticket")
 
 
 async def test_of_two_handoffs_in_a_turn_the_first_counts() -> None:
