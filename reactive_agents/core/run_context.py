@@ -416,12 +416,13 @@ def deps_function(given: Callable[..., Any], declared: Any) -> DepsFunction | In
 def checked_deps_function(given: object, declared: Any) -> DepsFunction | InvalidConfig:
     """Return the function of ``with_deps``, or what is wrong with it."""
     if declared in (None, types.NoneType):
-        return InvalidConfig("deps", "a function", "none: the agent was created without deps")
+        return InvalidConfig("deps", "a function", _WITHOUT_DEPS)
     if not callable(given) or isinstance(given, type):
         return InvalidConfig("deps", abbreviated(given), "a function that makes the dependencies of a run")
     return deps_function(given, declared)
 
 
+_WITHOUT_DEPS = "none: the agent was created without deps; create(deps=…) declares their type"
 _VARIABLE = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
 
 
@@ -440,7 +441,7 @@ def wrong_deps(declared: Any, given: object) -> InvalidConfig | None:
         return None
     got = "nothing" if given is None else with_article(type(given).__name__)
     if declared in (None, types.NoneType):
-        return InvalidConfig("deps", got, "none: the agent was created without deps")
+        return InvalidConfig("deps", got, _WITHOUT_DEPS)
     return InvalidConfig(
         "deps", got, f"{with_article(type_name(declared))}, with which the agent was created"
     )

@@ -15,7 +15,7 @@ from returns.result import Failure, Result, Success
 
 from reactive_agents.core import errors
 from reactive_agents.core.json import JsonObject
-from reactive_agents.core.texts import as_sentence
+from reactive_agents.core.texts import as_sentence, with_article
 from reactive_agents.core.tools import FINAL_ANSWER, ToolDefinition
 from reactive_agents.kernel.call_parsing.argument_schema import properties_of
 
@@ -96,7 +96,8 @@ def reason_without_form(name: str, problem: str, *, rejected: bool = False) -> s
     """Return the reason of a run whose answer lacks its form, or was ``rejected``."""
     if rejected:
         return f"{as_sentence(problem)} Missing: an answer that is accepted."
-    return f"The answer could not be made a {name}: {as_sentence(problem)} Missing: a {name}."
+    wanted = with_article(name)
+    return f"The answer could not be made {wanted}: {as_sentence(problem)} Missing: {wanted}."
 
 
 def answer_tool(parameters: JsonObject) -> ToolDefinition:

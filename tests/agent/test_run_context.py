@@ -170,7 +170,12 @@ class Unchecked(Protocol):
             {"password": "hunter2"},
             "deps: got a dict, expected a Shop, with which the agent was created.",
         ),
-        (None, SHOP, "deps: got a Shop, expected none: the agent was created without deps."),
+        (
+            None,
+            SHOP,
+            "deps: got a Shop, expected none: the agent was created without deps; "
+            "create(deps=…) declares their type.",
+        ),
         (int | str, 1.5, "deps: got a float, expected an int | str, with which the agent was created."),
         (list[int], {}, "deps: got a dict, expected a list[int], with which the agent was created."),
         (Named, 3, "deps: got an int, expected a Named, with which the agent was created."),

@@ -228,7 +228,15 @@ def _failed_attempt(error: BaseException, prepared: PreparedRequest, body: str =
     model = prepared.model
     settings = prepared.request.settings
     secrets = (*settings.secrets, *texts_in(dict(settings.extra_body))) if settings is not NO_SETTINGS else ()
-    failed = failed_attempt_of(error, model, prepared.timeout_s, prepared.api_key, prepared.clock, secrets)
+    failed = failed_attempt_of(
+        error,
+        model,
+        prepared.timeout_s,
+        prepared.api_key,
+        prepared.clock,
+        secrets,
+        is_listed=prepared.base_url is None,
+    )
     if not may_be_charged(failed.error) or error_mapping.never_sent(error):
         return failed
     usage = catalog.usage_in(body or error_mapping.unread_document(error))
@@ -242,12 +250,16 @@ def failed_attempt_of(
     api_key: str | None,
     clock: Clock,
     secrets: Sequence[str] = (),
+    *,
+    is_listed: bool = True,
 ) -> FailedAttempt:
     """Return the failed attempt behind litellm's exception, without secrets."""
     if isinstance(error, TimeoutError):
         return timed_out(model, timeout_s)
     redactor = Redactor(environment=os.environ, secrets=[api_key or "", *secrets])
-    return error_mapping.diagnose(error, model=model, timeout_s=timeout_s, redactor=redactor, now=clock.now())
+    return error_mapping.diagnose(
+        error, model=model, timeout_s=timeout_s, redactor=redactor, now=clock.now(), is_listed=is_listed
+    )
 
 
 # --- litellm's clients: those of an adapter's calls stay with that adapter ----------------------------------

@@ -60,7 +60,13 @@ _RETRY_DELAY: Final = re.compile(r"""['"]retryDelay['"]:\s*['"](\d+(?:\.\d+)?)s"
 
 
 def diagnose(
-    error: BaseException, *, model: str, timeout_s: float, redactor: Redactor, now: datetime
+    error: BaseException,
+    *,
+    model: str,
+    timeout_s: float,
+    redactor: Redactor,
+    now: datetime,
+    is_listed: bool = True,
 ) -> FailedAttempt:
     """Return the typed error of an exception, with a message without secrets.
 
@@ -69,6 +75,7 @@ def diagnose(
         timeout_s: timeout of the attempt in seconds.
         redactor: knows the key.
         now: the current time in UTC, for a ``retry-after`` date.
+        is_listed: whether the server may have the models of litellm's list; the program's own does not.
     """
     chain = tuple(_chain(error))
     status, headers, body = _status(chain), _headers(chain), _body(chain)
@@ -108,7 +115,8 @@ def diagnose(
         message = f"The provider of {model} refused the model: {detail.rstrip('.')}."
         if headers is None:  # the provider was not called: this is litellm's own error
             message = f"There is no model {model!r}, as far as the list of known models says."
-        return FailedAttempt(RequestRejected(message + _suggestion(model), model, status))
+        suggested = _suggestion(model) if is_listed else ""
+        return FailedAttempt(RequestRejected(message + suggested, model, status))
     if _reading_failed(chain):
         message = f"The answer of {model} cannot be read: {detail}"
         excerpt = without_surrogates(redactor.redact(unread_document(error))[:200])
