@@ -110,17 +110,23 @@ class Runs(Generic[R]):
     # --- what there is ------------------------------------------------------------------------------------
 
     async def list(
-        self, *, state: RunState | None = None, user: str | None = None, limit: int = 100
+        self,
+        *,
+        state: RunState | None = None,
+        user: str | None = None,
+        limit: int = 100,
+        brief: bool = False,
     ) -> tuple[RecordedRun, ...]:
         """Return runs of the agent, the latest first.
 
         Args:
             state: such as ``interrupted`` or ``waiting``; all by default.
             limit: the most that are returned, 1 or more.
+            brief: whether results come without what led to them: steps, messages, tool results, sub-runs.
         """
         _refuse(wrong_value("limit", limit, int, "a whole number, 1 or more", is_count))
         _refuse(wrong_value("state", state, RunState | None, f"one of {', '.join(get_args(RunState))}"))
-        chosen = RunFilter(self.engine.settings.agent_id, state, user, limit=limit)
+        chosen = RunFilter(self.engine.settings.agent_id, state, user, limit=limit, brief=brief)
         return await value_of(self._record.runs(chosen))
 
     async def count_queued(self, user: str | None = None, *, at_most: int = MOST) -> int:

@@ -107,7 +107,12 @@ def list_runs(
     is_new = file is None and not output.has_store(_place(file), RUNS)  # nothing was recorded here yet
     if (has_record and not given) or (state is not None and not is_new):
         wanted = RunFilter(
-            None if agent is None else AgentId(agent), state, user, limit=limit, children=children
+            None if agent is None else AgentId(agent),
+            state,
+            user,
+            limit=limit,
+            children=children,
+            brief=True,
         )
         recorded = ask_record(_place(file), lambda record: record.runs(wanted))
     logged: tuple[LoggedRun, ...] = ()

@@ -258,6 +258,7 @@ class RunFilter(Value):
     Attributes:
         children: whether runs that a tool of another run began are listed too.
         parent: the run whose tools began them; they are listed whatever ``children`` says.
+        brief: whether results come without what led to them: steps, messages, tool results, sub-runs.
     """
 
     agent_id: AgentId | None = None
@@ -267,6 +268,7 @@ class RunFilter(Value):
     limit: int = 100
     children: bool = False
     parent: RunId | None = None
+    brief: bool = False
 
 
 # --- Logged runs and their events, as they are read afterwards -------------------------------------------

@@ -494,7 +494,8 @@ class AgentService:
         for name in names:
             if not is_durable(self.agents[name]):
                 continue
-            recorded = await _of_store(self.agents[name].runs.list(state=state, user=user, limit=limit))
+            listed = self.agents[name].runs.list(state=state, user=user, limit=limit, brief=True)
+            recorded = await _of_store(listed)
             found.update([(each.run_id, await _shown(each, self.agents[name])) for each in recorded])
         for live in [*self._live.values()]:
             fits = live.agent in names and live.last and user in (None, live.task.user)

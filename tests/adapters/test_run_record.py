@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sqlite3
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
@@ -751,6 +752,35 @@ async def test_runs_that_are_encrypted_with_another_key_hide_no_other(tmp_path: 
     assert [(each.run_id, each.kind, each.request) for each in asked] == [("theirs", "unreadable", {})]
     failed = (await attempt(ours.find(RunId("theirs")))).failure()
     assert "encrypted with another key" in failed.message
+
+
+@pytest.mark.parametrize("key", [b"1" * 32, None])
+async def test_a_brief_list_has_the_outcomes_without_what_led_to_them(
+    tmp_path: Path, key: bytes | None
+) -> None:
+    record = SqliteRunRecord(tmp_path / "runs.db", clock=FakeClock(), key=key)
+    course = {"steps": [{"content": "A \u0000 thought"}], "history": ["Hi"], "state": {"seen": 1}}
+    stored = {
+        "done": {"shown": 1, "result": {"output": "paid", "reason": "It was\u2028done.", **course}},
+        "gone": {"failed": {"error": {"tag": "RunCancelled"}, **course}},
+        "damaged": None,
+    }
+    for name, outcome in stored.items():
+        await add(record, queued(name))
+        text = "no JSON" if outcome is None else json.dumps(outcome)
+        ended = record.end(RunId(name), (await claim(record, name)).holder, "completed", text)
+        assert isinstance(await attempt(ended), Success)
+    whole = (await attempt(record.runs(RunFilter()))).unwrap()
+    brief = (await attempt(record.runs(RunFilter(brief=True)))).unwrap()
+    assert [evolve(each, result="") for each in brief] == [evolve(each, result="") for each in whole]
+    damaged, gone, done = (each.result for each in brief)
+    assert damaged == "no JSON"
+    assert json.loads(gone) == {"failed": {"error": {"tag": "RunCancelled"}, "steps": []}}
+    assert json.loads(done) == {
+        "shown": 1,
+        "result": {"output": "paid", "reason": "It was\u2028done.", "steps": []},
+    }
+    await record.aclose()
 
 
 @pytest.mark.parametrize("key", [b"2" * 32, None])

@@ -23,6 +23,7 @@ from reactive_agents.core.ids import RunId
 from reactive_agents.core.redaction import Redactor
 from reactive_agents.core.run_errors import RecordErrors, RecordFailed
 from reactive_agents.core.run_record import RecordedRun
+from reactive_agents.core.tasks import TaskResult
 from reactive_agents.effects import effect
 from reactive_agents.server.runs import (
     AgentService,
@@ -325,6 +326,21 @@ async def test_long_texts_of_the_record_hold_up_no_other_request(
         found = await service.find(service.anybody, "r")
     assert "sk-proj" not in listed.task.input + found.task.input
     assert max(on_the_loop, default=0) < 50_000
+
+
+async def test_a_list_reads_no_more_of_a_run_than_it_shows(tmp_path: Path) -> None:
+    async with service_of(tmp_path / "r.db", say("Done."), forever(answer("Done."))) as service:
+        run = await service.start_here(service.anybody, "clerk", RunRequest("Do it.", run_id=RunId("r")))
+        await run.until_ended()
+    async with service_of(tmp_path / "r.db") as service:
+        (listed,) = await service.recent(service.anybody, None, None, None, 50)
+        found = await service.find(service.anybody, "r")
+    brief, whole = outcome_of(listed), outcome_of(found)
+    assert isinstance(brief, TaskResult)
+    assert isinstance(whole, TaskResult)
+    assert whole.steps
+    assert (brief.steps, brief.new_messages) == ((), ())
+    assert (brief.output, brief.reason, brief.metadata) == (whole.output, whole.reason, whole.metadata)
 
 
 async def test_a_run_whose_result_cannot_be_read_has_ended(tmp_path: Path) -> None:
