@@ -14,7 +14,8 @@ from __future__ import annotations
 import json
 import re
 import zlib
-from collections import Counter
+from bisect import bisect_right
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from difflib import SequenceMatcher
@@ -123,8 +124,6 @@ class RunTimeline:
 
     started_at: datetime
     rows: list[Row] = field(factory=list)
-    plan: dict[str, Any] | None = None
-    tree: dict[str, Any] | None = None
     attempts: list[dict[str, Any]] = field(factory=list)
     waiting: dict[str, JsonObject] = field(factory=dict)
     totals: dict[str, Any] = field(factory=lambda: dict(_NO_TOTALS))
@@ -140,7 +139,14 @@ class RunTimeline:
     _calls: dict[int, Row] = field(factory=dict)
     _tools: dict[str, Row] = field(factory=dict)
     _steps: dict[str, Row] = field(factory=dict)
-    _open: dict[int, Row] = field(factory=dict)
+    _open: defaultdict[str, dict[int, Row]] = field(factory=lambda: defaultdict(dict))
+    """The rows that have not ended, by their kinds and ids."""
+    _plan: dict[str, Any] | None = None
+    _planned: dict[str, dict[str, Any]] = field(factory=dict)
+    """The steps of the plan by their ids."""
+    _pending: dict[str, None] = field(factory=dict)
+    _thoughts: dict[str, dict[str, Any]] = field(factory=dict)
+    _chosen: list[str] = field(factory=list)
     _phase: Row | None = None
     _turns: int = 0
     _is_continued: bool = False
@@ -162,6 +168,16 @@ class RunTimeline:
     def row(self, row_id: int) -> Row | None:
         """Return the row of that id."""
         return self._by_id.get(row_id)
+
+    @property
+    def plan(self) -> dict[str, Any] | None:
+        """The plan with its steps, if there is one."""
+        return None if self._plan is None else {**self._plan, "steps": list(self._planned.values())}
+
+    @property
+    def tree(self) -> dict[str, Any] | None:
+        """The tree of thoughts, if there is one."""
+        return {"nodes": list(self._thoughts.values()), "chosen": self._chosen} if self._thoughts else None
 
     def document(self, after: int = 0) -> JsonObject:
         """Return the document; after an event's number, the changed rows and parts."""
@@ -202,9 +218,8 @@ class RunTimeline:
         result = _object(body, "result")
         figures = _object(result, "metadata")
         tree = _object(result, "tree")
-        if self.tree is not None and tree:
-            chosen = [each for each in _list(tree, "chosen") if isinstance(each, str)]
-            self.tree = {**self.tree, "chosen": chosen}
+        if self._thoughts and tree:
+            self._chosen = [each for each in _list(tree, "chosen") if isinstance(each, str)]
             self._part("tree")
         self.answer = _text(result, "output") or _text(result, "output_text") or None
         self._ended(_text(result, "status") or "completed", figures, _text(result, "reason"))
@@ -255,7 +270,7 @@ class RunTimeline:
 
     def _ExecutionResumed(self, body: JsonObject) -> None:
         self.status = "running"
-        for row in [each for each in self._open.values() if each.kind == "pause"]:
+        for row in list(self._open["pause"].values()):
             self._end(row, "done")
 
     def _ExecutionStopped(self, body: JsonObject) -> None:
@@ -336,7 +351,7 @@ class RunTimeline:
 
     def _ModelCallCompleted(self, body: JsonObject) -> None:
         row = self._calls.pop(_integer(body, "model_call"), None) or self._call(body, state="recorded")
-        self._open.pop(row.id, None)
+        self._open[row.kind].pop(row.id, None)
         response, usage = _object(body, "response"), _object(body, "usage")
         calls = [each for each in _list(response, "tool_calls") if isinstance(each, dict)]
         made = ", ".join(f"{_text(each, 'name')}({_shown(each.get('arguments'))})" for each in calls)
@@ -442,7 +457,7 @@ class RunTimeline:
         if row is not None:
             row.state = "running" if body.get("approved") is True else "denied"
             if isinstance(changed := body.get("arguments"), dict):
-                row.note, row.content = _line(_shown(changed)), [row.content, changed]
+                row.note, row.content = _line(_shown(changed)), [changed]
             row.changed = self.last
 
     def _QuestionAsked(self, body: JsonObject) -> None:
@@ -483,7 +498,9 @@ class RunTimeline:
         title = "Plan resumed" if body.get("resumed") is True else "Plan"
         goal = _text(body, "goal")
         self._row("plan", title, goal, depth=1, content=goal)
-        self.plan = {"goal": goal, "mode": _text(body, "mode"), "status": "active", "steps": []}
+        self._plan = {"goal": goal, "mode": _text(body, "mode"), "status": "active"}
+        self._planned.clear()
+        self._pending.clear()
         self._plan_steps(body)
 
     def _PlanRevised(self, body: JsonObject) -> None:
@@ -491,20 +508,18 @@ class RunTimeline:
         steps = [each for each in _list(body, "steps") if isinstance(each, dict)]
         ahead = "; ".join(f"{_text(each, 'id')} {_text(each, 'title')}" for each in steps)
         self._row("plan", f"Plan {change}, version {version}", ahead, depth=1, content=ahead)
-        if self.plan is not None:
-            named = {_text(each, "id") for each in steps}
-            kept = [each for each in self.plan["steps"] if each["status"] != "pending" or each["id"] in named]
-            self.plan = {**self.plan, "steps": kept, "version": version}
+        if self._plan is not None:
+            self._plan["version"] = version
+            for name in self._pending.keys() - {_text(each, "id") for each in steps}:
+                del self._planned[name], self._pending[name]
             self._plan_steps(body)
 
     def _plan_steps(self, body: JsonObject) -> None:
-        assert self.plan is not None
-        steps = {each["id"]: each for each in self.plan["steps"]}
         for given in _list(body, "steps"):
             if isinstance(given, dict):
                 name = _text(given, "id")
                 needed = [each for each in _list(given, "depends_on") if isinstance(each, str)]
-                steps[name] = {
+                made = {
                     "id": name,
                     "title": _text(given, "title") or _text(given, "instruction"),
                     "instruction": _text(given, "instruction"),
@@ -515,8 +530,15 @@ class RunTimeline:
                     "error": _text(given, "error"),
                     "row": None,
                 }
-        self.plan = {**self.plan, "steps": list(steps.values())}
+                self._set_step(name, made)
         self._part("plan")
+
+    def _set_step(self, name: str, step: dict[str, Any]) -> None:
+        self._planned[name] = step
+        if step["status"] == "pending":
+            self._pending[name] = None
+        else:
+            self._pending.pop(name, None)
 
     def _PlanStepChanged(self, body: JsonObject) -> None:
         name, status, title = _text(body, "step_id"), _text(body, "status"), _text(body, "title")
@@ -527,29 +549,28 @@ class RunTimeline:
                 "step", f"Step {name}{again}", title, depth=1, state="running", content=title
             )
             self._thought = None
-        elif row is not None and row.id in self._open:
+        elif row is not None and row.id in self._open["step"]:
             self._end(row, "done" if status == "completed" else "failed")
             row.note = _line(error) or row.note
         else:
             state: RowState = "skipped" if status == "skipped" else "note"
             row = self._row("step", f"Step {name}: {status}", error or title, depth=1, state=state)
-        if self.plan is not None:
-            changed = {"status": status, "error": error, "row": row.id}
-            steps = [{**each, **changed} if each["id"] == name else each for each in self.plan["steps"]]
-            self.plan = {**self.plan, "steps": steps}
+        if self._plan is not None:
+            if name in self._planned:
+                changed = {"status": status, "error": error, "row": row.id}
+                self._set_step(name, {**self._planned[name], **changed})
             self._part("plan")
 
     def _PlanEnded(self, body: JsonObject) -> None:
-        if self.plan is not None:
-            self.plan = {**self.plan, "status": _text(body, "status")}
+        if self._plan is not None:
+            self._plan["status"] = _text(body, "status")
             self._part("plan")
         self._row("plan", f"Plan {_text(body, 'status')}", depth=1)
 
     def _ThoughtsJudged(self, body: JsonObject) -> None:
         nodes = [_thought_of(each) for each in _list(body, "thoughts") if isinstance(each, dict)]
-        known = {each["id"]: each for each in (self.tree or {"nodes": []})["nodes"]}
-        known |= {each["id"]: each for each in nodes}
-        self.tree = {"nodes": list(known.values()), "chosen": []}
+        self._thoughts.update((each["id"], each) for each in nodes)
+        self._chosen = []
         self._part("tree")
         kept = sum(not each["pruned_because"] for each in nodes)
         level = max((each["depth"] for each in nodes), default=0)
@@ -610,7 +631,7 @@ class RunTimeline:
     @property
     def _depth(self) -> int:
         """The depth of turns: below a running step of a plan."""
-        return 2 if any(each.kind == "step" for each in self._open.values()) else 1
+        return 2 if self._open["step"] else 1
 
     def _row(self, kind: str, title: str, note: str = "", *, depth: int = 0, **more: Any) -> Row:
         """Add a row with these fields; a running or waiting one is open until it ends."""
@@ -621,14 +642,14 @@ class RunTimeline:
         self.rows.append(row)
         self._by_id[row.id] = row
         if row.state in ("running", "waiting"):
-            self._open[row.id] = row
+            self._open[kind][row.id] = row
         return row
 
     def _end(self, row: Row, state: RowState) -> None:
         row.state, row.changed, row.end = state, self.last, self.last
         if row.took_ms is None:
             row.took_ms = round(max(0.0, self._at_ms - row.at_ms), 3)
-        self._open.pop(row.id, None)
+        self._open[row.kind].pop(row.id, None)
 
     def _enter(self, name: str) -> Row:
         self._leave()
@@ -637,11 +658,11 @@ class RunTimeline:
         return phase
 
     def _leave(self) -> None:
-        if self._phase is not None and self._phase.id in self._open:
+        if self._phase is not None and self._phase.id in self._open["phase"]:
             self._end(self._phase, "done")
 
     def _close_all(self, note: str) -> None:
-        for row in list(self._open.values()):
+        for row in [row for rows in self._open.values() for row in rows.values()]:
             is_phase = row.kind == "phase" and not note
             if note:
                 row.note = note
@@ -678,14 +699,14 @@ def place_children(timeline: RunTimeline, children: Sequence[LoggedRun]) -> list
     agent.
     """
     placed: list[JsonObject] = []
-    tools = [each for each in timeline.rows if each.kind == "tool"]
+    tools = sorted((each for each in timeline.rows if each.kind == "tool"), key=lambda each: each.at_ms)
+    around: list[Row] = []
     for child in sorted(children, key=lambda each: each.started_at):
         at_ms = (child.started_at - timeline.started_at).total_seconds() * 1000
-        around = [
-            each
-            for each in tools
-            if each.at_ms <= at_ms and (not each.end or at_ms <= each.at_ms + (each.took_ms or 0) + 1)
-        ]
+        begun = bisect_right(tools, at_ms, key=lambda each: each.at_ms)
+        around += tools[:begun]
+        del tools[:begun]
+        around = [each for each in around if not each.end or at_ms <= each.at_ms + (each.took_ms or 0) + 1]
         named = [each for each in around if each.title == child.agent]
         row = next(reversed(named or around), None)
         took = child.duration_s
@@ -707,13 +728,15 @@ def place_children(timeline: RunTimeline, children: Sequence[LoggedRun]) -> list
 
 _NOT_COMPARED = frozenset({"phase", "other", "pause", "attempt", "start", "context", "person", "failure"})
 """Kinds of rows that a comparison ignores."""
+_MOST_ALIGNED = 1_000_000
+"""Pairs of rows after the first difference that are compared; of more, only those of the same position."""
 
 
 def compare(one: RunTimeline, other: RunTimeline) -> JsonObject:
     """Return the steps of two runs in pairs.
 
-    They are paired by position up to the first difference, then aligned by content. Texts, calls and results
-    are compared; times, ids and usage are not.
+    They are paired by position up to the first difference, then aligned by content, or by position again if
+    many are left. Texts, calls and results are compared; times, ids and usage are not.
     """
     left = [each for each in one.rows if each.kind not in _NOT_COMPARED and not each.is_minor]
     right = [each for each in other.rows if each.kind not in _NOT_COMPARED and not each.is_minor]
@@ -721,9 +744,13 @@ def compare(one: RunTimeline, other: RunTimeline) -> JsonObject:
     same = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(before, after, strict=False)))
     pairs: list[Json] = [[a.id, b.id, True] for a, b in zip(left[:same], right, strict=False)]
     rest, other_rest = [each.id for each in left[same:]], [each.id for each in right[same:]]
-    matcher = SequenceMatcher(None, before[same:], after[same:], autojunk=False)
-    for tag, a0, a1, b0, b1 in matcher.get_opcodes():
-        pairs += ([a, b, tag == "equal"] for a, b in zip_longest(rest[a0:a1], other_rest[b0:b1]))
+    if len(rest) * len(other_rest) > _MOST_ALIGNED:
+        ends = zip_longest(zip(rest, before[same:], strict=True), zip(other_rest, after[same:], strict=True))
+        pairs += ([a and a[0], b and b[0], bool(a and b and a[1] == b[1])] for a, b in ends)
+    else:
+        matcher = SequenceMatcher(None, before[same:], after[same:], autojunk=False)
+        for tag, a0, a1, b0, b1 in matcher.get_opcodes():
+            pairs += ([a, b, tag == "equal"] for a, b in zip_longest(rest[a0:a1], other_rest[b0:b1]))
     differs = len(before) != len(after) or same < len(before)
     return {"pairs": pairs, "first": same if differs else None}
 
@@ -781,9 +808,9 @@ def tool_call_details(row: Row, known: KnownEvents) -> JsonObject:
         "origin": _text(ended, "origin"),
         "ran": ended.get("ran"),
     }
-    for number in range(row.id, last + 1):
-        event, body = known.by_number.get(number), known.body(number)
-        if event is None or body.get("call_id") != call_id:
+    for event in [each for number, each in known.by_number.items() if row.id <= number <= last]:
+        body = event.body
+        if body.get("call_id") != call_id:
             continue
         if event.kind == "ApprovalRequested":
             asked = {name: body.get(name) for name in ("risk", "copied", "notice")}
