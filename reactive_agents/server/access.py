@@ -2,8 +2,9 @@
 
 A key is its id followed by 256 random bits, so its SHA-256 cannot be brute-forced and needs no salt: the file
 contains only the digest. It is read again when it has changed, so a revoked key is refused at the next
-request, and its streams end. If the file cannot be read, all keys are refused; a key in it that cannot be
-read stays as it was, unless it says that it is revoked.
+request, and its streams end. A key in it that cannot be read stays as it was, unless it says that it is
+revoked. If the file cannot be read any more, as while it is replaced, its keys stay as they were for a
+minute; then all are refused.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ import time
 from collections.abc import Callable, Iterator, MutableSequence, Sequence
 from contextlib import ExitStack, contextmanager
 from datetime import datetime
+from math import inf
 from pathlib import Path
 from typing import Any, TypeAlias, cast
 
@@ -36,6 +38,8 @@ from reactive_agents.server.web import Problem
 _log = logging.getLogger("reactive_agents")
 _PREFIX = "ra"
 _NO_DIGEST = "0" * 64
+_KEPT_S = 60.0
+"""Seconds that keys are admitted after their file could be read last."""
 
 
 @frozen
@@ -183,6 +187,7 @@ class ApiKeys:
         self._path = Path(path)
         self._clock = SystemClock()
         self._seen: tuple[int, int, int] | None = None
+        self._kept_until = -inf
         self._problem = ""
         self._keys: dict[str, StoredKey] = {}
 
@@ -336,9 +341,14 @@ class ApiKeys:
                         keys[key_id] = known
                 self._keys, self._seen, self._problem = keys, seen, ""
         except (OSError, ValueError) as error:
-            if str(error) != self._problem:  # once, not for each request
-                _log.error("No key is admitted: %s", error)
-            self._keys, self._seen, self._problem = {}, None, str(error)
+            if self._seen is not None:
+                self._kept_until = time.monotonic() + _KEPT_S
+            level, told = logging.WARNING, f"The keys are admitted {_KEPT_S:g} s more: {error}"
+            if time.monotonic() >= self._kept_until:
+                level, told, self._keys = logging.ERROR, f"No key is admitted: {error}", {}
+            if told != self._problem:  # once, not for each request
+                _log.log(level, told)
+            self._seen, self._problem = None, told
 
 
 def _digest(key: str) -> str:

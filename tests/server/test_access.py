@@ -6,6 +6,7 @@ import json
 import os
 import re
 import stat
+import time
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -102,17 +103,36 @@ def test_a_key_ends_at_its_time(keys: ApiKeys) -> None:
 
 
 @pytest.mark.parametrize("content", [None, "", "{}x", '{"keys": [1]}'], ids=str)
-def test_a_file_that_cannot_be_read_admits_nobody(
-    keys: ApiKeys, tmp_path: Path, content: str | None, caplog: pytest.LogCaptureFixture
+def test_a_file_that_cannot_be_read_any_more_admits_its_keys_a_minute_longer(
+    keys: ApiKeys,
+    tmp_path: Path,
+    content: str | None,
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    key, _ = keys.create("one")
+    clock, path = [5.0], tmp_path / "keys.json"
+    monkeypatch.setattr(time, "monotonic", lambda: clock[0])
+    key, stored = keys.create("one")
     assert keys.find(key) is not None
-    path = tmp_path / "keys.json"
+    before = path.read_text()
     path.unlink() if content is None else path.write_text(content)
+    for clock[0] in (10.0, 69.0):
+        assert keys.find(key) is not None
+        assert keys.holds(stored.id)
+        assert not keys.is_readable
+    assert ApiKeys(path).find(key) is None
+    clock[0] = 70.0
+    assert not keys.holds(stored.id)
     assert keys.find(key) is None
-    assert not keys.is_readable
-    assert keys.find(key) is None
-    assert caplog.text.count("No key is admitted") == 1
+    told = [(each.levelname, each.message.partition(":")[0]) for each in caplog.records]
+    wanted = [
+        ("WARNING", "The keys are admitted 60 s more"),
+        ("ERROR", "No key is admitted"),  # of the other process
+        ("ERROR", "No key is admitted"),
+    ]
+    assert told == wanted, "each once, not for each request"
+    path.write_text(before)
+    assert keys.find(key) is not None
 
 
 @pytest.mark.parametrize("name", ["requests_per_minute", "body_bytes", "body_s", "run_s"])
