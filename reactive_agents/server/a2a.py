@@ -504,14 +504,11 @@ def _end_of(run: runs.Run, agent: ReactiveAgent[Any, Any]) -> tuple[TaskState, l
         return TaskState.TASK_STATE_FAILED, [], root_cause(outcome.error).message
     if outcome is None:
         return TaskState.TASK_STATE_FAILED, [], "The run was interrupted."
-    answered = _answer_parts(agent, outcome.output) if outcome.output else []
+    answered: list[Part] = []
+    if outcome.output:
+        output = runs.decoded_output(agent, outcome.output)
+        answered = [new_data_part(output) if runs.has_output_type(agent) else new_text_part(str(output))]
     return _STATES[outcome.status], answered, "" if outcome.status == "completed" else outcome.reason
-
-
-def _answer_parts(agent: ReactiveAgent[Any, Any], output: str) -> list[Part]:
-    if not runs.has_output_type(agent):
-        return [new_text_part(output)]
-    return [new_data_part(runs.decoded_output(agent, output))]
 
 
 # --- cards and routes -----------------------------------------------------------------------------------

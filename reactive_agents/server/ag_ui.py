@@ -559,7 +559,9 @@ class AgUiEndpoint:
             named += [each.interrupt_id.partition("/")[0], each.interrupt_id.rpartition("/")[0]]
         for run_id in dict.fromkeys(filter(None, named)):
             try:
-                run = await self._service.find_main(principal, run_id)
+                run = await self._service.find(principal, run_id)
+                while isinstance(run, RecordedRun) and run.parent is not None:
+                    run = await self._service.find(principal, run.parent)
             except web.Problem as problem:
                 if problem.status != 404:
                     raise

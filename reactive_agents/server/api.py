@@ -461,11 +461,9 @@ async def _events(call: Call) -> Response:
         return Response(status_code=204)
     with call.service.uses.held(call.principal, "streams") as held:
         stream = web.EventStream(_stream(call, run, after))
-        return call.service.stream(call.principal, stream, held, _problem_event)
-
-
-def _problem_event(problem: web.Problem) -> bytes:
-    return web.sse(json_bytes(problem.document), event="problem")
+        return call.service.stream(
+            call.principal, stream, held, lambda why: web.sse(json_bytes(why.document), event="problem")
+        )
 
 
 async def _stream(call: Call, run: runs.Run, after: int) -> AsyncGenerator[bytes, None]:
@@ -579,28 +577,33 @@ async def _state(call: Call) -> Response:
 
 async def _run_document(service: runs.AgentService, run: runs.Run) -> dict[str, Any]:
     outcome = runs.outcome_of(run)
-    if isinstance(run, runs.LiveRun):
-        status, began = run.status, run.started_at
-    else:
-        status, began = run.state, run.created_at
-    error = result = None
+    error = result = usage = None
     if isinstance(outcome, TaskFailed):
         error = {"type": type(outcome.error).__name__, "message": outcome.error.message}
     else:
         result = outcome
-    figures = None if outcome is None else outcome.metadata
+    if outcome is not None:
+        figures = outcome.metadata
+        usage = {
+            "input_tokens": figures.usage.input_tokens,
+            "output_tokens": figures.usage.output_tokens,
+            "total_tokens": figures.tokens_used,
+            "model_calls": figures.model_calls,
+            "cost_usd": figures.cost_usd,
+            "unpriced_calls": figures.unpriced_calls,
+        }
     return {
         "run_id": run.run_id,
         "agent": service.served_name(run),
-        "status": status,
+        "status": run.state,
         "task": run.task.input,
         "user": run.task.user,
         "session": runs.session_of(run),
-        "created_at": None if began is None else began.isoformat(),
+        "created_at": None if run.created_at is None else run.created_at.isoformat(),
         "output": None if result is None else result.output,
         "reason": "" if result is None else result.reason,
         "error": error,
-        "usage": None if figures is None else runs.usage_of(figures),
+        "usage": usage,
         "requests": [_document_of(each) for each in await service.open_questions(run)],
     }
 

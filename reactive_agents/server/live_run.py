@@ -91,7 +91,7 @@ class LiveRun:
     is_guarded: bool = False
     run_id: RunId = field(default=RunId(""))
     task_id: TaskId = field(default=TaskId(""))
-    started_at: datetime | None = None
+    created_at: datetime | None = None
     token: str = field(factory=lambda: secrets.token_hex(4))
     kept: deque[KeptEvent] = field(factory=deque)
     last: int = 0
@@ -113,7 +113,7 @@ class LiveRun:
         waited = self.waits_for_person
         if not self.last:
             self.run_id, self.task_id = event.run_id, event.task_id
-            self.started_at = event.at
+            self.created_at = event.at
         if isinstance(event, events.ModelCallStarted) and event.request is not None:
             event = evolve(event, request=None)  # the instructions are not for the users of the program
         event = without_folders_of(event)
@@ -174,8 +174,8 @@ class LiveRun:
         return self.is_durable and (self.is_interrupted or is_refused)
 
     @property
-    def status(self) -> RunState:
-        """The status of the run in lists."""
+    def state(self) -> RunState:
+        """What the run does now, or how it ended."""
         match self.outcome:
             case events.TaskCompleted(result=result):
                 return result.status
@@ -198,7 +198,7 @@ class LiveRun:
     @property
     def waits_for_person(self) -> bool:
         """Whether it goes on only when a person answers or resumes it."""
-        return self.status in ("waiting", "paused")
+        return self.state in ("waiting", "paused")
 
     async def changed(self, seconds: float) -> bool:
         """Wait up to these seconds for the next event or the end; return whether it came."""

@@ -547,7 +547,10 @@ class McpEndpoint:
             found = self._sessions.pop(whose, None)
             if found is None:
                 assert self._group is not None, "requests come within the lifespan"
-                self._end_idle()
+                if len(self._sessions) >= self._most_keys:
+                    idle = next((whose for whose, each in self._sessions.items() if not each.requests), None)
+                    if idle is not None:
+                        self._sessions.pop(idle).scope.cancel()
                 most = max(1, principal.limits.streams)
                 found = _Sessions(
                     StreamableHTTPSessionManager(
@@ -557,12 +560,6 @@ class McpEndpoint:
                 await self._group.start(_open, found)
             self._sessions[whose] = found
             return found
-
-    def _end_idle(self) -> None:
-        if len(self._sessions) >= self._most_keys:
-            idle = next((whose for whose, each in self._sessions.items() if not each.requests), None)
-            if idle is not None:
-                self._sessions.pop(idle).scope.cancel()
 
 
 async def _open(sessions: _Sessions, *, task_status: TaskStatus[None]) -> None:

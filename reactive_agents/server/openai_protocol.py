@@ -328,17 +328,6 @@ class OpenAIProtocol:
         self._in_memory: dict[tuple[str, str], None] = {}
         self._keyed: WeakValueDictionary[RunId, anyio.Lock] = WeakValueDictionary()
 
-    def routes(self) -> list[BaseRoute]:
-        """Return the routes."""
-        return [
-            Route("/v1/models", _in_form(self.models)),
-            Route("/v1/models/{model}", _in_form(self.model)),
-            Route("/v1/chat/completions", _in_form(self.chat), methods=["POST"]),
-            Route("/v1/responses", _in_form(self.respond), methods=["POST"]),
-            web.PartsRoute("/v1/responses/{response}", _in_form(self.retrieve), methods=["GET"]),
-            web.PartsRoute("/v1/responses/{response}", _in_form(self.delete), methods=["DELETE"]),
-        ]
-
     async def models(self, request: Request) -> Response:
         """List the agents as models."""
         principal = self._service.principal(request)
@@ -554,7 +543,15 @@ class OpenAIProtocol:
 
 def routes(service: runs.AgentService) -> list[BaseRoute]:
     """Return the routes of the protocol."""
-    return OpenAIProtocol(service).routes()
+    protocol = OpenAIProtocol(service)
+    return [
+        Route("/v1/models", _in_form(protocol.models)),
+        Route("/v1/models/{model}", _in_form(protocol.model)),
+        Route("/v1/chat/completions", _in_form(protocol.chat), methods=["POST"]),
+        Route("/v1/responses", _in_form(protocol.respond), methods=["POST"]),
+        web.PartsRoute("/v1/responses/{response}", _in_form(protocol.retrieve), methods=["GET"]),
+        web.PartsRoute("/v1/responses/{response}", _in_form(protocol.delete), methods=["DELETE"]),
+    ]
 
 
 def _run_request(

@@ -39,12 +39,11 @@ from reactive_agents.core import errors, events
 from reactive_agents.core.conversation import SessionInfo, wrong_name
 from reactive_agents.core.governance import ApprovalDecision, GuardrailStage, described_request
 from reactive_agents.core.ids import ApprovalId, RequestId, RunId
-from reactive_agents.core.json import Json, JsonObject, json_bytes, map_texts
+from reactive_agents.core.json import Json, json_bytes, map_texts
 from reactive_agents.core.redaction import Redactor
 from reactive_agents.core.run_context import ContextFunction, DepsFunction, RunContext
 from reactive_agents.core.run_record import OpenQuestion, RecordedRun, RunState
 from reactive_agents.core.tasks import AgentResult, Task
-from reactive_agents.core.tasks import TaskResultMetadata as Figures
 from reactive_agents.core.texts import one_line, without_folders
 from reactive_agents.effects import attempt
 from reactive_agents.engine.durability import names_of_given_tools, task_difference
@@ -281,9 +280,15 @@ class AgentService:
         return live
 
     def _begun_by(self, asked: RunRequest, run_id: RunId | None) -> LiveRun | None:
-        """Return the run that the same request has begun here, by its idempotency key."""
+        """Return the run that the same request has begun here, unless this process left it.
+
+        Raises:
+            Problem: another task was asked for by its idempotency key.
+        """
         known = None if asked.key is None or run_id is None else self._by_key.get(run_id)
-        return _of_same_task(known, asked)
+        if known is not None and (known.asked is None or known.asked.work != asked.work):
+            raise _other_task()
+        return None if known is None or known.is_left else known
 
     async def _new_task(self, served: ReactiveAgent[Any, Any], user: str | None, asked: RunRequest) -> Task:
         session = None
@@ -394,7 +399,7 @@ class AgentService:
             live.end(time.monotonic())
             self._ended_runs.append(live)
             self.uses.end(live.principal, "runs")
-            self.ended[live.status] = self.ended.get(live.status, 0) + 1
+            self.ended[live.state] = self.ended.get(live.state, 0) + 1
 
     async def _stop_late(self, live: LiveRun) -> None:
         """Stop a run at the time limit of its key; waits for people do not count."""
@@ -473,17 +478,6 @@ class AgentService:
             return live
         raise _not_found()
 
-    async def find_main(self, principal: Principal, run_id: str) -> Run:
-        """Return a run, or the main run of a sub-run.
-
-        Raises:
-            Problem: there is none of this id for the principal.
-        """
-        run = await self.find(principal, run_id)
-        while isinstance(run, RecordedRun) and run.parent is not None:
-            run = await self.find(principal, run.parent)
-        return run
-
     async def recent(
         self, principal: Principal, agent: str | None, user: str | None, state: RunState | None, limit: int
     ) -> list[Run]:
@@ -499,13 +493,14 @@ class AgentService:
             found.update([(each.run_id, await _shown(each, self.agents[name])) for each in recorded])
         for live in [*self._live.values()]:
             fits = live.agent in names and live.last and user in (None, live.task.user)
-            fits = fits and state in (None, live.status)
+            fits = fits and state in (None, live.state)
             if fits and live.is_left:  # perhaps it could not even be recorded
                 fits = live.run_id not in found and await self.find(principal, live.run_id) is live
             if fits:
                 found[live.run_id] = live
-        started = sorted(found.values(), key=_started_at, reverse=True)
-        return started[:limit]
+        ancient = datetime.fromtimestamp(0, UTC)
+        begun = sorted(found.values(), key=lambda run: run.created_at or ancient, reverse=True)
+        return begun[:limit]
 
     def served_name(self, run: Run) -> str:
         """Return the name in the API of a run's agent."""
@@ -616,7 +611,7 @@ class AgentService:
             "resume": agent.resume,
         }
         if isinstance(here[order](run.task_id, by=by), Failure):
-            raise Problem(409, "run-not-under-way", f"The run is {run.status}: it cannot {order}.")
+            raise Problem(409, "run-not-under-way", f"The run is {run.state}: it cannot {order}.")
         if run.is_durable and order in ("pause", "resume"):  # for the other processes, and the next
             give = agent.runs.pause if order == "pause" else agent.runs.unpause
             await _of_store(_unless_missing(give(run.run_id, by=by)))
@@ -995,11 +990,6 @@ def has_lasting_sessions(agent: ReactiveAgent[Any, Any]) -> bool:
     return store is not None and bool(getattr(getattr(store, "content", None), "lasting", True))
 
 
-def _started_at(run: Run) -> datetime:
-    started_at = run.started_at if isinstance(run, LiveRun) else run.created_at
-    return started_at or datetime.fromtimestamp(0, UTC)
-
-
 async def _unless_missing(asked: Awaitable[_T]) -> _T | None:
     """Return what the record answers about a run; ``None`` if it has none."""
     try:
@@ -1036,19 +1026,6 @@ def keyed_run_id(principal: Principal, user: str | None, agent: str, key: str) -
     """Return the id of the run that a request with an idempotency key begins."""
     whose = json_bytes([principal.key if user is None else None, user, agent, key])
     return RunId(hashlib.sha256(whose).hexdigest()[:32])
-
-
-def _of_same_task(run: LiveRun | None, asked: RunRequest) -> LiveRun | None:
-    """Return the run that the same request began, unless this process left it.
-
-    Raises:
-        Problem: another task was asked for.
-    """
-    if run is None:
-        return None
-    if run.asked is None or run.asked.work != asked.work:
-        raise _other_task()
-    return None if run.is_left else run
 
 
 def _other_task() -> Problem:
@@ -1139,15 +1116,3 @@ def decoded_output(agent: ReactiveAgent[Any, Any], output: str | None) -> Json:
     """Return an answer as JSON data: a value of the output type, or a text."""
     decoded: Json = json.loads(output) if output and has_output_type(agent) else output
     return decoded
-
-
-def usage_of(figures: Figures) -> JsonObject:
-    """Return the usage of a run as JSON data."""
-    return {
-        "input_tokens": figures.usage.input_tokens,
-        "output_tokens": figures.usage.output_tokens,
-        "total_tokens": figures.tokens_used,
-        "model_calls": figures.model_calls,
-        "cost_usd": figures.cost_usd,
-        "unpriced_calls": figures.unpriced_calls,
-    }

@@ -334,7 +334,7 @@ class _Pages:
                 "runs_file": self.library.place,
                 "agents": [_agent_document(each) for each in self.agents],
                 "names": sorted({each.agent for each in latest} | set(self.service.agents)),
-                "personas": self.records.persona_names(),
+                "personas": [{"id": key, "name": each.name} for key, each in self.records.personas.items()],
             }
         )
 
@@ -362,7 +362,7 @@ class _Pages:
         if run.ended_at is None and not shown["opened"] and run.agent in self.service.agents:
             found = await self._found(run.run_id)
             if isinstance(found, LiveRun):
-                shown["status"] = found.status if found.run_id == run.run_id else run.status
+                shown["status"] = found.state if found.run_id == run.run_id else run.status
             elif found is not None:
                 shown["status"] = found.state
         return shown

@@ -145,10 +145,6 @@ class StudioRecords:
         told: JsonObject = {"entries_count": summary.entries, "head": head, "signed": summary.signed}
         return {**nothing, **told, "entries": shown}
 
-    def persona_names(self) -> list[Json]:
-        """Return the ids and names of the personas."""
-        return [{"id": key, "name": config.name} for key, config in self.personas.items()]
-
     async def persona(self, name: str) -> JsonObject:
         """Return the latest plans of a persona with explanations, and its learnings."""
         config = self._config(name)

@@ -548,7 +548,7 @@ async def test_a_run_whose_stream_is_left_before_it_begins_is_cancelled() -> Non
             await app({**scope, "headers": headers, "asgi": {"spec_version": "2.4"}}, receive, send)
         (run,) = app.state.service._live.values()
         await run.until_ended()
-    assert run.status == "cancelled"
+    assert run.state == "cancelled"
 
 
 async def test_the_stream_of_an_interrupted_run_ends_with_an_error(tmp_path: Path) -> None:
@@ -612,7 +612,7 @@ async def test_a_run_without_a_record_is_cancelled_if_its_client_does_not_come_b
         await stream(client, body(user("Pay Ann.")))
         (run,) = app.state.service._live.values()
         await run.until_ended()
-    assert run.status == "cancelled"
+    assert run.state == "cancelled"
 
 
 @pytest.mark.parametrize("recovers", [True, False], ids=["recovered by the agent", "continued by the thread"])

@@ -270,7 +270,7 @@ async def test_a_run_is_paused_and_resumed() -> None:
         assert (await client.post(f"/v1/runs/{run['run_id']}/pause")).status_code == 202
         go.set()
         (live,) = app.state.service._live.values()
-        await until(lambda: live.status == "paused")
+        await until(lambda: live.state == "paused")
         assert (await client.post(f"/v1/runs/{run['run_id']}/resume")).status_code == 202
         assert (await ended(client, run))["output"] == "Done."
 
@@ -728,7 +728,7 @@ async def test_a_run_that_a_worker_of_the_server_has_is_resumed_after_it_unless_
         await waiting(client, left)
         if way == "the worker ends before":
             await agent.runs.stop_workers()
-            await until(lambda: service._live[left["run_id"]].status == "waiting")
+            await until(lambda: service._live[left["run_id"]].state == "waiting")
             assert (await client.get(f"/v1/runs/{left['run_id']}")).json()["status"] == "waiting"
     assert seen == ["open", "close"] * (2 if way == "the worker ends before" else 1)
 
@@ -756,7 +756,7 @@ async def test_a_durable_run_that_begins_to_wait_as_the_server_ends_is_interrupt
         group.start_soon(service.drain, inf)
         await until(lambda: service.is_draining)
         is_ending.set()
-    assert run.status == "interrupted"
+    assert run.state == "interrupted"
     await service.agents["clerk"].aclose()
 
 

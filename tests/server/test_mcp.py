@@ -357,7 +357,7 @@ async def test_over_http_a_person_is_asked_and_a_call_that_is_left_is_cancelled(
         return ElicitResult(action="accept", content={"approve": True})
 
     async def leave() -> None:
-        await until(lambda: any(run.status == "running" and run.last > 10 for run in service._live.values()))
+        await until(lambda: any(run.state == "running" and run.last > 10 for run in service._live.values()))
         calling.cancel()
 
     agent = named("waiter", forever(call("wait"))).with_reasoning().with_tools(wait).with_approval().build()
