@@ -16,6 +16,7 @@ import math
 from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime, timedelta
 from itertools import takewhile
+from operator import not_
 from statistics import NormalDist, median_low
 from typing import TypeAlias, TypeVar
 
@@ -333,7 +334,10 @@ def _after_surprise(
         and confidence_of(outcomes_of(each)[:-1]) >= policy.min_confidence
         and len(outcomes_of(each)) > 1
     }
-    failures = sum(max(0, each.failure_count - _latest_failures(each)) for each in trusted.values())
+    failures = sum(
+        max(0, each.failure_count - len([*takewhile(not_, reversed(outcomes_of(each)))]))
+        for each in trusted.values()
+    )
     tasks = failures + sum(each.success_count for each in trusted.values())
     chance = (failures + 1) / (tasks + 2)
     learned_by = {task: each.id for each in trusted.values() for task in each.learned_from}
@@ -358,10 +362,6 @@ def _after_surprise(
         for each in known
         if not (each.pinned or each.rejected)
     }
-
-
-def _latest_failures(learning: LearningEntry) -> int:
-    return len(list(takewhile(lambda worked: not worked, reversed(outcomes_of(learning)))))
 
 
 def _after_change(learning: LearningEntry, *, trusted: bool, tried: bool) -> LearningUpdate:

@@ -24,7 +24,14 @@ RECOVERY_OUTCOME = "Recovery from the failure."
 def new_steps(actions: Sequence[tuple[str, str]], *, after: Sequence[PlanStep] = ()) -> tuple[PlanStep, ...]:
     """Return pending steps for actions and their outcomes, with new ids."""
     return tuple(
-        PlanStep(f"s{number}", number, _title(action), action, "composite", expected_outcome=expected)
+        PlanStep(
+            f"s{number}",
+            number,
+            shortened(" ".join(action.split()), 80),
+            action,
+            "composite",
+            expected_outcome=expected,
+        )
         for number, (action, expected) in enumerate(actions, next_number(after))
     )
 
@@ -152,10 +159,6 @@ def _with_ended_step(
 def _with_steps(plan: personas.PersonaPlan, steps: Sequence[PlanStep], now: datetime) -> personas.PersonaPlan:
     numbered = tuple(evolve(step, seq=number) for number, step in enumerate(steps, 1))
     return plan.with_plan(steps=numbered, version=plan.plan.version + 1, updated_at=now)
-
-
-def _title(action: str) -> str:
-    return shortened(" ".join(action.split()), 80)
 
 
 # --- drafts of plans and evaluations that a model fills in, and their conversion ------------------------

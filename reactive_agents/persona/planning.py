@@ -28,7 +28,6 @@ from reactive_agents.core.personas import (
     PersonaTask,
     PlanAdjustment,
     PlanSource,
-    PlanTemplate,
     SelfState,
     StepOutcome,
 )
@@ -87,9 +86,18 @@ async def formulate_plan(task: PersonaTask, event: DomainEvent, cycle: Cycle) ->
         return FormulatedPlan(_reactive_plan(task, event, cycle), "Planning is switched off.")
     template = matching_template(cycle.domain.templates, event.content)
     if template is not None:
-        return FormulatedPlan(
-            _plan_of_template(template, task, event, cycle), f"Template {template.name} matches."
+        plan = _new_plan(
+            task,
+            event,
+            cycle,
+            goal=template.goal,
+            actions=[(step.action, step.expected) for step in template.steps],
+            source="template",
+            contingencies=template.contingencies,
+            success_criteria=template.success_criteria or (REACTIVE_CRITERION,),
+            derived_from=template.name,
         )
+        return FormulatedPlan(plan, f"Template {template.name} matches.")
     reused = await _reused_plan(task, event, cycle)
     if reused is not None:
         return reused
@@ -236,22 +244,6 @@ def _reactive_plan(task: PersonaTask, event: DomainEvent, cycle: Cycle) -> Perso
         actions=[(task.description, "")],
         source="reactive",
         success_criteria=(REACTIVE_CRITERION,),
-    )
-
-
-def _plan_of_template(
-    template: PlanTemplate, task: PersonaTask, event: DomainEvent, cycle: Cycle
-) -> PersonaPlan:
-    return _new_plan(
-        task,
-        event,
-        cycle,
-        goal=template.goal,
-        actions=[(step.action, step.expected) for step in template.steps],
-        source="template",
-        contingencies=template.contingencies,
-        success_criteria=template.success_criteria or (REACTIVE_CRITERION,),
-        derived_from=template.name,
     )
 
 

@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 
 import anyio
 from attrs import evolve
-from returns.maybe import Maybe, Nothing
+from returns.maybe import Nothing
 from returns.result import Failure, Result, Success
 
 from reactive_agents.core import personas
@@ -173,14 +173,17 @@ async def _shared(
 ) -> tuple[LearningUpdate, ...]:
     """Return the new learning for every room of the tenant, if it is general.
 
-    Older learnings are not judged again, since the messages behind them may no longer be available.
+    It then has no personal goal. Older learnings are not judged again, since the messages behind them may no
+    longer be available.
     """
     created = [each.learning for each in updates if each.change == "created"]
     if cycle.settings.learning.sharing != "general" or not created:
         return ()
     words = await _words_of(plan, known, cycle)
     return tuple(
-        LearningUpdate(shared_learning(each, words), "shared")
+        LearningUpdate(
+            evolve(each, room=None, context=each.context if is_general(each.context, words) else ""), "shared"
+        )
         for each in created
         if is_general(each.pattern, words)
     )
@@ -189,13 +192,6 @@ async def _shared(
 def is_waiting(learning: personas.LearningEntry) -> bool:
     """Return whether a learning can still be approved for every room of its tenant."""
     return learning.room is not None and not learning.reviewed and not learning.rejected
-
-
-def shared_learning(learning: personas.LearningEntry, words: RoomWords) -> personas.LearningEntry:
-    """Return a learning for every room, without a personal goal."""
-    return evolve(
-        learning, room=None, context=learning.context if is_general(learning.context, words) else ""
-    )
 
 
 _PHRASES = (
@@ -323,13 +319,6 @@ class PersonaReasoningSystem:
                 await cycle.attempt_or("record", store.save_self_state(changed), None)
 
     # --- introspection ----------------------------------------------------------------------------------
-
-    @effect
-    async def current_plan(self) -> Result[Maybe[personas.PersonaPlan], MemoryErrors]:
-        """Return the newest active plan, or ``Nothing``. Fails with ``MemoryUnavailable``."""
-        listed = self._services.store.list_plans(self.settings.id, status="active", limit=1)
-        found = await attempt(listed)
-        return found.map(lambda plans: Maybe.from_optional(plans[0] if plans else None))
 
     @effect
     async def learnings(
