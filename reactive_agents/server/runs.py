@@ -610,7 +610,7 @@ class AgentService:
             "pause": agent.pause,
             "resume": agent.resume,
         }
-        if isinstance(here[order](run.task_id, by=by), Failure):
+        if run.has_ended or isinstance(here[order](run.task_id, by=by), Failure):  # else a fork would take it
             raise Problem(409, "run-not-under-way", f"The run is {run.state}: it cannot {order}.")
         if run.is_durable and order in ("pause", "resume"):  # for the other processes, and the next
             give = agent.runs.pause if order == "pause" else agent.runs.unpause

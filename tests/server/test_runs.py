@@ -328,6 +328,25 @@ async def test_long_texts_of_the_record_hold_up_no_other_request(
     assert max(on_the_loop, default=0) < 50_000
 
 
+@pytest.mark.parametrize("order", ["cancel", "stop", "pause"])
+async def test_an_order_to_a_run_that_has_ended_is_not_carried_out_by_its_fork(
+    tmp_path: Path, order: str
+) -> None:
+    turns = call("pay", to="Ann"), answer("Paid."), forever(call("pay", to="Ann"))
+    async with service_of(tmp_path / "r.db", *turns) as service:
+        run = await waiting_run(service)
+        await service.settle(service.anybody, run, *next(iter(run.requests)), YES)
+        await run.until_ended()
+        name = await service.agents["clerk"].runs.fork("r", at=1)
+        await service.order(service.anybody, await service.find(service.anybody, name), "resume")
+        fork = await service.find(service.anybody, name)
+        assert isinstance(fork, LiveRun)
+        await until(lambda: fork.requests)
+        with pytest.raises(Problem, match="The run is completed"):
+            await service.order(service.anybody, run, order)
+        assert fork.state == "waiting"
+
+
 async def test_a_list_reads_no_more_of_a_run_than_it_shows(tmp_path: Path) -> None:
     async with service_of(tmp_path / "r.db", say("Done."), forever(answer("Done."))) as service:
         run = await service.start_here(service.anybody, "clerk", RunRequest("Do it.", run_id=RunId("r")))
