@@ -77,7 +77,7 @@ def evaluate(
             output.tell(output.one_line(f"{run.case.name}, run {run.attempt}: {said}"))
 
     async def run_all() -> EvaluationReport:
-        judging = None if judge is None else value_or_raise(_judge(judge, described.allowed))
+        judging = None if judge is None else value_or_raise(_judge(judge, described.allow_tools_from))
         read = read_cases(cases, judge=judging)
         first = build()  # a wrong configuration is an error before the first run
         source = build if own is None or first is not own else own

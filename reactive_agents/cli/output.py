@@ -328,7 +328,7 @@ class Options:
     """Options that several commands share, as one parameter.
 
     A command with a parameter ``Annotated[Kind, Options(function)]`` has the parameters of the function in
-    its place, and gets the result of the function.
+    its place, and gets the result of the function; of a class, those of its instances.
     """
 
     function: Callable[..., Any]
@@ -357,7 +357,11 @@ def _with_options(function: Callable[..., Any]) -> Callable[..., Any]:
     for each in signature(function, eval_str=True).parameters.values():
         made = [part.function for part in get_args(each.annotation) if isinstance(part, Options)]
         makers.update((each.name, make) for make in made)
-        parameters += signature(made[0], eval_str=True).parameters.values() if made else (each,)
+        if made:
+            names = vars(sys.modules[made[0].__module__])  # attrs makes the functions of classes elsewhere
+            parameters += signature(made[0], globals=names, eval_str=True).parameters.values()
+        else:
+            parameters.append(each)
 
     @wraps(function)
     def run(*, as_json: bool = False, **given: Any) -> Any:

@@ -20,7 +20,7 @@ from returns.result import Success
 
 from reactive_agents.adapters.system import SystemClock, cancel_on_sigterm
 from reactive_agents.adapters.telemetry.console import SilentView, progress_view
-from reactive_agents.agent import AgentConfig, ReactiveAgent
+from reactive_agents.agent import ReactiveAgent
 from reactive_agents.agent.errors import AgentError
 from reactive_agents.agent.runs import exported, give_order, settle_question
 from reactive_agents.cli import output
@@ -323,9 +323,7 @@ def unschedule(
     allow_tools_from: output.AllowedModules = None,
 ) -> None:
     """Delete a schedule of an agent."""
-    if not output.is_python_name(config):
-        check_record(file or "")
-    agent = _agent(file, config, None, None, allow_tools_from)
+    agent = _recording_agent(file, config, None, None, allow_tools_from)
     _with(agent, lambda: agent.runs.unschedule(name))
     output.report({"schedule": name}, f"Deleted the schedule {name}.")
 
@@ -416,18 +414,11 @@ def _agent(
         )
     if file is None:
         raise output.bad_usage("--runs", "nothing", "the file or the address of the record")
-    configured = (
-        running.read_config_file(config, allow_tools_from)
-        .map(lambda known: running.durable(running.adjusted(known, model, tools=tools), file))
-        .map(lambda known: _with_dbos(known) if engine == "dbos" else known)
-    )
-    built = configured.bind(lambda known: running.build_agent(known, SilentView(), config))
-    return output.value_or_exit(built)
-
-
-def _with_dbos(known: AgentConfig) -> AgentConfig:
-    assert known.durability is not None, "the runs are recorded"
-    return evolve(known, durability=evolve(known.durability, engine="dbos"))
+    read = output.value_or_exit(running.read_config_file(config, allow_tools_from))
+    configured = running.durable(running.adjusted(read, model, tools=tools), file)
+    if engine == "dbos" and configured.durability is not None:
+        configured = evolve(configured, durability=evolve(configured.durability, engine="dbos"))
+    return output.value_or_exit(running.build_agent(configured, SilentView(), config))
 
 
 def _with(agent: ReactiveAgent, body: Callable[[], Coroutine[Any, Any, _T]]) -> _T:

@@ -6,7 +6,7 @@ import os
 import re
 import shlex
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import aclosing
 from itertools import count
 from pathlib import Path
@@ -134,28 +134,28 @@ FileOption = Annotated[
 
 @frozen
 class DescribedAgent:
-    """An agent by the options of a command.
+    """An agent in a file, or of ``module:name``, changed by the options of a command."""
 
-    Attributes:
-        path: the file of the configuration, or ``module:name``, if any.
-        allowed: the modules of ``--allow-tools-from``.
-        options: the options that change a configuration, by their names.
-    """
-
-    path: Path | None
-    allowed: str | None
-    options: Mapping[str, Any]
+    model: ModelOption = None
+    strategy: StrategyOption = None
+    tools: ToolsOption = None
+    workspace: WorkspaceOption = None
+    max_iterations: IterationsOption = None
+    path: ConfigOption = None
+    system_prompt: PromptOption = None
+    mcp: McpOption = None
+    base_url: output.ServerOption = None
+    allow_tools_from: output.AllowedModules = None
 
     @property
     def config(self) -> Result[AgentConfig, ConfigErrors]:
         """The configuration in the file, changed by the options."""
-        changes = dict(self.options)
-        base_url, servers = changes.pop("base_url"), changes.pop("mcp")
+        changes = self.strategy, self.tools, self.workspace, self.max_iterations, self.system_prompt
         return (
-            read_config_file(self.path, self.allowed)
-            .map(lambda known: adjusted(known, **changes))
-            .map(lambda known: known if base_url is None else at_address(known, base_url))
-            .bind(lambda known: with_mcp_servers(known, servers or ()))
+            read_config_file(self.path, self.allow_tools_from)
+            .map(lambda known: adjusted(known, self.model, *changes))
+            .map(lambda known: known if self.base_url is None else at_address(known, self.base_url))
+            .bind(lambda known: with_mcp_servers(known, self.mcp or ()))
         )
 
     def from_python(self, view: SilentView | None = None, **of_files: object) -> ReactiveAgent | None:
@@ -167,8 +167,8 @@ class DescribedAgent:
         """
         if self.path is None or not output.is_python_name(self.path):
             return None
-        options = {**self.options, "allow_tools_from": self.allowed, **of_files}
-        return python_agent(self.path, view, **options)
+        options = attrs.asdict(evolve(self, path=None), recurse=False)
+        return python_agent(self.path, view, **options, **of_files)
 
 
 def python_agent(place: object, view: SilentView | None = None, **of_files: object) -> ReactiveAgent:
@@ -192,33 +192,7 @@ def tell_unkept(agent: ReactiveAgent) -> None:
         output.tell("The conversation ends with this command: with_sessions(path) of the agent keeps it.")
 
 
-def described_agent(
-    model: ModelOption = None,
-    strategy: StrategyOption = None,
-    tools: ToolsOption = None,
-    workspace: WorkspaceOption = None,
-    max_iterations: IterationsOption = None,
-    config: ConfigOption = None,
-    system_prompt: PromptOption = None,
-    mcp: McpOption = None,
-    base_url: output.ServerOption = None,
-    allow_tools_from: output.AllowedModules = None,
-) -> DescribedAgent:
-    """Return the agent in a file, changed by the options."""
-    changes = {
-        "model": model,
-        "strategy": strategy,
-        "tools": tools,
-        "workspace": workspace,
-        "max_iterations": max_iterations,
-        "system_prompt": system_prompt,
-        "mcp": mcp,
-        "base_url": base_url,
-    }
-    return DescribedAgent(config, allow_tools_from, changes)
-
-
-AgentOptions = Annotated[DescribedAgent, output.Options(described_agent)]
+AgentOptions = Annotated[DescribedAgent, output.Options(DescribedAgent)]
 
 
 def run(

@@ -12,7 +12,7 @@ from typing import Annotated, Any
 
 import anyio
 import typer
-from attrs import evolve, fields
+from attrs import evolve, fields, frozen
 
 from reactive_agents.adapters.system import end_on_sigterm_after
 from reactive_agents.adapters.telemetry.console import SilentView
@@ -45,12 +45,55 @@ _DRAIN_S = 30.0
 _MOST_DAYS = 36_500
 
 
+@frozen
+class _Served:
+    """Agents, and the address at which they are served."""
+
+    configs: AgentArguments
+    host: output.HostOption = "127.0.0.1"
+    port: output.PortOption = 8_000
+    keys_file: AdmittedOption = None
+    runs: RunsOption = None
+    allow_tools_from: output.AllowedModules = None
+
+    def agents(self, *protected: Path | None) -> list[ReactiveAgent]:
+        return [
+            _agent(each, self.runs, self.allow_tools_from, *self.configs, *protected) for each in self.configs
+        ]
+
+    def listen(self, *, drain_s: float = _DRAIN_S, **options: Any) -> None:
+        """Serve the agents over HTTP; the options are those of ``create_app``."""
+        host, keys_file = self.host, self.keys_file
+        if keys_file is None and host not in LOOPBACK_HOSTS:
+            raise typer.BadParameter("an address that others can reach needs --keys.", param_hint="--host")
+        keys = None if keys_file is None else ApiKeys(keys_file)
+        if keys is not None and not keys.is_readable:
+            raise typer.BadParameter(
+                "the file cannot be read; 'reactive-agents keys create' makes one.", param_hint="--keys"
+            )
+        agents = self.agents(keys_file)
+        anyio.run(_check_records, agents)
+        try:
+            app = create_app(agents, keys=keys, drain_s=0.0, **options)
+        except (OSError, ValueError) as error:
+            raise typer.BadParameter(str(error)) from None
+        listening = output.listening_on(host, self.port)
+        address = address_of(listening, host)
+        if output.is_json():
+            output.print_json({"address": address, "agents": [each.name for each in agents]})
+        else:
+            typer.echo(f"Serving {', '.join(each.name for each in agents)} on {address}", err=True)
+        sys.stdout.flush()
+        server = DrainingServer(app, service=app.state.service, drain_s=drain_s)
+        with listening:
+            anyio.run(server.serve, [listening])
+
+
+ServedOptions = Annotated[_Served, output.Options(_Served)]
+
+
 def serve(
-    configs: AgentArguments,
-    host: output.HostOption = "127.0.0.1",
-    port: output.PortOption = 8_000,
-    keys_file: AdmittedOption = None,
-    runs: RunsOption = None,
+    served: ServedOptions,
     queue: Annotated[str | None, option("--queue NAME", "Put runs into a queue for workers.")] = None,
     no_work: Annotated[bool, option("--no-work", "Run no worker in this process.")] = False,
     allow_hosts: Annotated[
@@ -64,7 +107,6 @@ def serve(
     drain: Annotated[
         float, option("--drain SECONDS", "For runs on SIGTERM; 30 by default.", parser=output.SECONDS)
     ] = _DRAIN_S,
-    allow_tools_from: output.AllowedModules = None,
 ) -> None:
     """Serve agents over HTTP."""
     if no_work and queue is None:
@@ -73,13 +115,7 @@ def serve(
         if not re.fullmatch(r"https?://[^/\s]+", origin):
             expected = "a page's origin, such as https://app.example"
             raise typer.BadParameter(f"got {origin!r}, expected {expected}.", param_hint="--origin")
-    _listen(
-        configs,
-        host,
-        port,
-        keys_file,
-        runs,
-        allow_tools_from,
+    served.listen(
         drain_s=drain,
         hosts=allow_hosts,
         origins=tuple(origins or ()),
@@ -91,21 +127,16 @@ def serve(
 
 @output.without_json
 def mcp(
-    configs: AgentArguments,
+    served: ServedOptions,
     http: Annotated[
         bool, option("--http", "Use streamable HTTP at /mcp instead of standard streams.")
     ] = False,
-    host: output.HostOption = "127.0.0.1",
-    port: output.PortOption = 8_000,
-    keys_file: AdmittedOption = None,
-    runs: RunsOption = None,
-    allow_tools_from: output.AllowedModules = None,
 ) -> None:
     """Serve agents as the tools of an MCP server."""
     if http:
-        _listen(configs, host, port, keys_file, runs, allow_tools_from, protocols=("mcp",))
+        served.listen(protocols=("mcp",))
         return
-    agents = [_agent(each, runs, allow_tools_from, *configs) for each in configs]
+    agents = served.agents()
     try:
         anyio.run(_serve_streams, agents)
     except ValueError as error:
@@ -138,42 +169,6 @@ async def _serve_streams(agents: Sequence[ReactiveAgent]) -> None:
                 await service.drain(0)
     if failures:
         raise failures[0]
-
-
-def _listen(
-    configs: Sequence[Path],
-    host: str,
-    port: int,
-    keys_file: Path | None,
-    runs: str | None,
-    allow_tools_from: str | None,
-    *,
-    drain_s: float = _DRAIN_S,
-    **options: Any,
-) -> None:
-    if keys_file is None and host not in LOOPBACK_HOSTS:
-        raise typer.BadParameter("an address that others can reach needs --keys.", param_hint="--host")
-    keys = None if keys_file is None else ApiKeys(keys_file)
-    if keys is not None and not keys.is_readable:
-        raise typer.BadParameter(
-            "the file cannot be read; 'reactive-agents keys create' makes one.", param_hint="--keys"
-        )
-    agents = [_agent(each, runs, allow_tools_from, *configs, keys_file) for each in configs]
-    anyio.run(_check_records, agents)
-    try:
-        app = create_app(agents, keys=keys, drain_s=0.0, **options)
-    except (OSError, ValueError) as error:
-        raise typer.BadParameter(str(error)) from None
-    listening = output.listening_on(host, port)
-    address = address_of(listening, host)
-    if output.is_json():
-        output.print_json({"address": address, "agents": [each.name for each in agents]})
-    else:
-        typer.echo(f"Serving {', '.join(each.name for each in agents)} on {address}", err=True)
-    sys.stdout.flush()
-    server = DrainingServer(app, service=app.state.service, drain_s=drain_s)
-    with listening:
-        anyio.run(server.serve, [listening])
 
 
 async def _check_records(agents: Sequence[ReactiveAgent]) -> None:

@@ -23,10 +23,9 @@ from reactive_agents.agent.description import DeskOptions
 from reactive_agents.agent.persona_config import PersonaConfig
 from reactive_agents.cli import output
 from reactive_agents.cli.output import argument, option
-from reactive_agents.cli.run import LONGEST_WAIT_S, adjusted, build_agent, python_agent
+from reactive_agents.cli.run import LONGEST_WAIT_S, adjusted, build_agent, python_agent, with_sessions
 from reactive_agents.cli.runs import RunsOption
-from reactive_agents.cli.sessions import default_sessions_file
-from reactive_agents.core.config import IN_PROCESS, DurabilityConfig, RunLogConfig, SessionsConfig
+from reactive_agents.core.config import DurabilityConfig, RunLogConfig
 from reactive_agents.core.errors import ConfigErrors, InvalidConfig
 
 LOOPBACK = "127.0.0.1"
@@ -183,9 +182,6 @@ def build_app(
 
 
 def _with_stores(config: AgentConfig, log: str) -> AgentConfig:
-    config = adjusted(config)
+    config = with_sessions(adjusted(config), None)
     durability = evolve(config.durability or DurabilityConfig(log), recover=False)
-    sessions = config.sessions
-    if sessions.path == IN_PROCESS:
-        sessions = SessionsConfig(str(default_sessions_file()))
-    return evolve(config, run_log=RunLogConfig(log), durability=durability, sessions=sessions)
+    return evolve(config, run_log=RunLogConfig(log), durability=durability)

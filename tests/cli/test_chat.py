@@ -14,7 +14,7 @@ import typer
 
 from reactive_agents import ReactiveAgents
 from reactive_agents.cli.chat import chat
-from reactive_agents.cli.run import described_agent
+from reactive_agents.cli.run import DescribedAgent
 from tests.support.command_line import ENVIRONMENT, command
 
 ONE = ("chat", "--session", "one", "--tools", "calculator")
@@ -148,7 +148,7 @@ def test_an_interrupt_of_a_command_does_not_end_the_chat(
     monkeypatch.setattr("reactive_agents.cli.chat.conversation_lines", interrupted)
     monkeypatch.setattr("sys.stdin", io.StringIO())
     with pytest.raises(typer.Exit) as ended:
-        chat(described_agent(tools="calculator"), quiet=True, session="one", sessions=str(tmp_path / "s.db"))
+        chat(DescribedAgent(tools="calculator"), quiet=True, session="one", sessions=str(tmp_path / "s.db"))
     assert ended.value.exit_code == 0
     assert capsys.readouterr().out == "2 + 2 = 4\n3 + 3 = 6\n"
 
