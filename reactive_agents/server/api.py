@@ -493,10 +493,10 @@ async def _stream(call: Call, run: runs.Run, after: int) -> AsyncGenerator[bytes
 
 def _order(order: str) -> Handler:
     async def give(call: Call) -> Response:
-        run = await call.service.find(call.principal, call.part("run_id"))
+        service, principal, run_id = call.service, call.principal, call.part("run_id")
         reason = call.body.reason if isinstance(call.body, StopRun) else ""
-        await call.service.order(call.principal, run, order, reason)
-        return web.JsonText(await _run_document(call.service, run), 202)
+        await service.order(principal, await service.find(principal, run_id), order, reason)
+        return web.JsonText(await _run_document(service, await service.find(principal, run_id)), 202)
 
     return give
 

@@ -1399,6 +1399,17 @@ async def test_an_interrupted_run_is_stopped_by_an_order_with_what_it_has(tmp_pa
     )
 
 
+async def test_an_order_answers_with_the_run_as_it_is_then(tmp_path: Path) -> None:
+    agent = builder(say("Done.")).with_durability(tmp_path / "runs.db").build()
+    async with asking(create_app(agent, queue="web", work=False)) as client:
+        run = await begun(client)
+        states = []
+        for order in ("pause", "resume", "cancel"):
+            answered = await client.post(f"/v1/runs/{run['run_id']}/{order}")
+            states.append((answered.status_code, answered.json()["status"]))
+    assert states == [(202, "paused"), (202, "queued"), (202, "cancelled")]
+
+
 async def test_queued_runs_are_done_by_workers(tmp_path: Path) -> None:
     agent = builder(forever(say("Done."))).with_durability(tmp_path / "runs.db").build()
     async with asking(create_app(agent, queue="web", work=False)) as client:
