@@ -333,6 +333,7 @@ class LoggedRunFilter(Value):
         limit: the most runs, 1 or more.
         parent: the run whose tools began them.
         text: a part of the task, the answer's reason, the id or a name of the run, in upper or lower case.
+        brief: whether tasks are cut after their first thousand characters, as a list shows less of them.
     """
 
     agent: str | None = None
@@ -348,6 +349,7 @@ class LoggedRunFilter(Value):
     limit: int = 20
     parent: RunId | None = None
     text: str | None = None
+    brief: bool = False
 
 
 @frozen(eq=False, repr=False)

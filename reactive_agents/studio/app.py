@@ -327,7 +327,7 @@ class _Pages:
     # --- what there is ------------------------------------------------------------------------------------
 
     async def state(self, request: Request) -> Response:
-        latest = await self.library.runs(LoggedRunFilter(children=True, limit=1_000))
+        latest = await self.library.runs(LoggedRunFilter(children=True, limit=1_000, brief=True))
         return web.JsonText(
             {
                 "version": __version__,
@@ -352,6 +352,7 @@ class _Pages:
             children=given.get("children") == "true",
             limit=max(1, min(2_000, int(_number(given.get("limit")) or 100))),
             text=given.get("text"),
+            brief=True,
         )
         found = await self.library.runs(chosen)
         return web.JsonText({"runs": [await self._summary(each) for each in found]})
@@ -641,7 +642,7 @@ class _Pages:
         return web.JsonText({"forgotten": forgotten})
 
     async def budgets(self, request: Request) -> Response:
-        runs = await self.library.runs(LoggedRunFilter(limit=_MOST_COUNTED))
+        runs = await self.library.runs(LoggedRunFilter(limit=_MOST_COUNTED, brief=True))
         limits = [
             limit for each in self.agents for limit in await self.records.limits(each.agent.name, each.config)
         ]

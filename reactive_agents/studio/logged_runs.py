@@ -134,7 +134,7 @@ class RunLibrary:
         new = await _read(self._log.events(run.run_id, after, with_requests=False))
         if known.timeline.last == after:  # unless another request read them meanwhile
             known.add(new)
-        listed = LoggedRunFilter(parent=run.run_id, limit=_MOST_CHILDREN)
+        listed = LoggedRunFilter(parent=run.run_id, limit=_MOST_CHILDREN, brief=True)
         known.children = await _read(self._log.runs(listed))
         return known
 

@@ -279,6 +279,15 @@ async def test_a_run_is_begun_followed_and_shown(tmp_path: Path) -> None:
         assert (await client.get("/api/runs?user=bob")).json()["runs"] == []
 
 
+async def test_a_list_has_the_beginnings_of_the_tasks(tmp_path: Path) -> None:
+    path, task = tmp_path / "runs.db", f"Add them: {'1 ' * 5_000}"
+    async with studio(path, summing(path, answer("Done."))) as client:
+        begun = (await client.post("/api/runs", json={"agent": "sums", "task": task})).json()
+        shown = await ended(client, begun["run_id"])
+        (listed,) = (await client.get("/api/runs")).json()["runs"]
+    assert (shown["run"]["task"], listed["task"]) == (task, task[:1_000])
+
+
 async def test_what_a_tool_emits_is_a_row_with_its_name_and_data(tmp_path: Path) -> None:
     def scan(ctx: RunContext[object]) -> str:
         """Scan the shelf."""

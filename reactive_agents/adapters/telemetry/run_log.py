@@ -17,7 +17,7 @@ import os
 import threading
 import time
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from itertools import islice
 from operator import methodcaller
@@ -389,15 +389,17 @@ class SqliteRunLog:
             }
             where, values = sql.where(wanted)
             root = "" if chosen.children or chosen.parent is not None else "AND parent IS NULL"
+            is_cut = chosen.brief and not self._seal.has_key
+            columns = _COLUMNS.replace(" task,", f" substr(task, 1, {_BRIEF}),") if is_cut else _COLUMNS
             rows = file.execute(
-                f"SELECT {_COLUMNS} FROM logged_runs WHERE {where} {root}"
+                f"SELECT {columns} FROM logged_runs WHERE {where} {root}"
                 " ORDER BY started_us DESC, run_id DESC LIMIT ?",
                 (*values, sql.row_limit(chosen.limit if in_file else None)),
             )
-            found = (_run_of(row, self._seal) for row in rows)
-            return tuple(
-                found if in_file else islice((each for each in found if each.contains(text)), chosen.limit)
-            )
+            found: Iterator[LoggedRun] = (_run_of(row, self._seal) for row in rows)
+            if not in_file:
+                found = islice((each for each in found if each.contains(text)), chosen.limit)
+            return tuple(evolve(each, task=each.task[:_BRIEF]) if chosen.brief else each for each in found)
 
         return await self._file.read("runs", work)
 
@@ -591,6 +593,8 @@ def _storable(values: tuple[Any, ...]) -> tuple[Any, ...]:
     )
 
 
+_BRIEF = 1_000
+"""Characters of a task in a brief list."""
 _COLUMNS = (
     'run_id, agent, started_us, task, status, parent, session, "user", tags, ended_us, terminated_by, detail,'
     " model_calls, tokens, cost_usd, version,"

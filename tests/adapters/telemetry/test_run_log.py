@@ -796,3 +796,20 @@ def test_a_log_is_checked_by_writing_to_it(tmp_path: Path) -> None:
 
     assert [anyio.run(check), anyio.run(check)] == [True, True]
     assert not anyio.run(lambda: check(read_only=True))
+
+
+@pytest.mark.parametrize("key", [None, b"1" * 32])
+def test_a_brief_list_has_the_beginnings_of_the_tasks(tmp_path: Path, key: bytes | None) -> None:
+    path, task = tmp_path / "log.db", f"Summarize: {'word ' * 1_000}the end"
+    agent = logging_agent(path, say("Done."))
+    if key is not None:
+        agent = agent.with_durability(tmp_path / "runs.db", key=key)
+    agent.build().run_sync(task)
+
+    async def listed(chosen: LoggedRunFilter) -> list[str]:
+        async with aclosing(SqliteRunLog(path, read_only=True, key=key)) as log:
+            return [each.task for each in (await attempt(log.runs(chosen))).unwrap()]
+
+    assert anyio.run(listed, LoggedRunFilter()) == [task]
+    for text in (None, "the end"):
+        assert anyio.run(listed, LoggedRunFilter(text=text, brief=True)) == [task[:1_000]]
