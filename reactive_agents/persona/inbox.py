@@ -26,7 +26,7 @@ from reactive_agents.core.personas import Domain, DomainEvent, PersonaOutcome
 from reactive_agents.effects import attempt, awaited, effect, task_group
 from reactive_agents.event_loop import to_the_end
 from reactive_agents.kernel import RunEvents
-from reactive_agents.persona.persona import Persona, try_later
+from reactive_agents.persona.persona import Persona
 
 OnOutcome: TypeAlias = Callable[[PersonaOutcome], Awaitable[None] | None]
 """Called with each outcome; again, in this or a later process, if it raises or its process ends."""
@@ -272,7 +272,7 @@ class PersonaInbox(anyio.AsyncContextManagerMixin):
             except Exception as error:  # noqa: BLE001 - a function of the program
                 _log.warning("The outcome of event %s was not taken.", item.key, exc_info=error)
                 reason = f"The outcome was not taken: {type(error).__name__}: {error}"
-                await try_later(item, reason, persona.settings.delivery, persona.services)
+                await persona.try_later(item, reason)
                 return
             except BaseException:  # a worker that is cancelled has not tried it
                 await to_the_end(partial(attempt, persona.services.store.release(item)))

@@ -39,7 +39,6 @@ from reactive_agents.core.persona_queue import (
     digest_of,
 )
 from reactive_agents.core.personas import (
-    DeliveryPolicy,
     Domain,
     DomainEvent,
     EngagementDecision,
@@ -389,8 +388,7 @@ class Persona:
                 except OvertakenError:
                     return None
                 except UnreadableError as error:
-                    policy, spent = self.settings.delivery, cycle.unstored_usd
-                    await try_later(item, str(error), policy, self.services, spent, is_unanswered=True)
+                    await self.try_later(item, str(error), cycle.unstored_usd, is_unanswered=True)
                     return None
         finally:
             self._under_way -= 1
@@ -437,10 +435,34 @@ class Persona:
             return False
         what = "Taking its outcome" if item.status == "answered" and item.kind == "event" else "It"
         reason = f"{what} was interrupted {item.attempts - 1} times, and it is given up."
-        await _end_dead(
-            item, reason, self.services, fallback=self.settings.delivery.fallback if is_open else ""
-        )
+        await self._end_dead(item, reason, is_unanswered=is_open)
         return True
+
+    async def try_later(
+        self, item: WorkItem, reason: str, cost_usd: float = 0.0, *, is_unanswered: bool = False
+    ) -> None:
+        """Release an item after a failed try, or make it a dead letter after the last.
+
+        Args:
+            cost_usd: the unstored cost of the try.
+            is_unanswered: whether to send the fallback after the last try.
+        """
+        policy = self.settings.delivery
+        if item.attempts >= policy.tries:
+            await self._end_dead(item, reason, cost_usd, is_unanswered=is_unanswered)
+            return
+        due = self.services.clock.now() + timedelta(seconds=policy.pause_s(item.attempts))
+        await attempt(self.services.store.release(item, due=due, reason=reason, cost_usd=cost_usd))
+
+    async def _end_dead(
+        self, item: WorkItem, reason: str, cost_usd: float = 0.0, *, is_unanswered: bool
+    ) -> None:
+        """End an item as a dead letter with its fallback, and a warning in the log."""
+        fallback = self.settings.delivery.fallback if is_unanswered else ""
+        message = _fallback(item.event.id, fallback) if fallback else None
+        ended = self.services.store.end_work(item, "dead", reason=reason, cost_usd=cost_usd, message=message)
+        if (await attempt(ended)).value_or(False):  # otherwise another process has it, or it is tried again
+            _log.warning("The %s %d is a dead letter: %s", item.kind, item.number, reason)
 
     def _most_ends(self, item: WorkItem) -> int:
         """Return how many processes an item may end, after the first one.
@@ -856,9 +878,8 @@ class Persona:
         if cycle.claim is not None:
             stored = await attempt(self.services.store.end_event(cycle.claim, end))
             if isinstance(stored, Failure):  # it is lost with the process too, and done again
-                reason = stored.failure().message
-                spent = cycle.unstored_usd
-                await try_later(cycle.claim, reason, policy, self.services, spent, is_unanswered=True)
+                reason, spent = stored.failure().message, cycle.unstored_usd
+                await self.try_later(cycle.claim, reason, spent, is_unanswered=True)
                 raise OvertakenError
             if not stored.unwrap():
                 raise OvertakenError
@@ -898,7 +919,7 @@ class Persona:
             if isinstance(sent, Success):
                 await cycle.attempt_or("deliver", store.end_work(item, message_id=sent.unwrap()), True)
             elif not await self._delayed(item, sent.failure()):
-                await try_later(item, sent.failure().message, self.settings.delivery, self.services)
+                await self.try_later(item, sent.failure().message)
 
     async def _delayed(self, item: WorkItem, failed: errors.DeliveryFailed) -> bool:
         """Release a message until its channel accepts it, without counting a try.
@@ -929,7 +950,7 @@ class Persona:
         return Failure(failed)
 
     async def _evaluate(self, item: WorkItem) -> Evaluated | None:
-        cycle, store, policy = self._cycle_of(item), self.services.store, self.settings.delivery
+        cycle, store = self._cycle_of(item), self.services.store
         evaluated: Result[Evaluation, errors.StructuredOutputError | None] = Failure(None)
         async with _given_back(item, cycle):
             try:
@@ -943,12 +964,12 @@ class Persona:
                 if problem is None:  # evaluated, now or by a process that ended, or its plan was deleted
                     await attempt(store.end_work(item, cost_usd=cycle.unstored_usd))
                 else:
-                    await try_later(item, problem.message, policy, self.services, cycle.unstored_usd)
+                    await self.try_later(item, problem.message, cycle.unstored_usd)
                 return Evaluated(evaluated.value_or(None), cycle.tokens, cycle.cost_usd)
             except OvertakenError:
                 return None
             except UnreadableError as error:
-                await try_later(item, str(error), policy, self.services, cycle.unstored_usd)
+                await self.try_later(item, str(error), cycle.unstored_usd)
                 return None
 
 
@@ -1037,38 +1058,6 @@ async def _given_back(item: WorkItem, cycle: Cycle, *, reason: str = "") -> Asyn
         raise
     finally:
         await cycle.record_cost()
-
-
-async def try_later(
-    item: WorkItem,
-    reason: str,
-    policy: DeliveryPolicy,
-    services: PersonaServices,
-    cost_usd: float = 0.0,
-    *,
-    is_unanswered: bool = False,
-) -> None:
-    """Release an item after a failed try, or make it a dead letter after the last.
-
-    Args:
-        cost_usd: the unstored cost of the try.
-        is_unanswered: whether to send the fallback after the last try.
-    """
-    if item.attempts < policy.tries:
-        due = services.clock.now() + timedelta(seconds=policy.pause_s(item.attempts))
-        await attempt(services.store.release(item, due=due, reason=reason, cost_usd=cost_usd))
-        return
-    await _end_dead(item, reason, services, cost_usd, fallback=policy.fallback if is_unanswered else "")
-
-
-async def _end_dead(
-    item: WorkItem, reason: str, services: PersonaServices, cost_usd: float = 0.0, *, fallback: str
-) -> None:
-    """End an item as a dead letter with its fallback, and a warning in the log."""
-    message = _fallback(item.event.id, fallback) if fallback else None
-    ended = services.store.end_work(item, "dead", reason=reason, cost_usd=cost_usd, message=message)
-    if (await attempt(ended)).value_or(False):  # otherwise another process has it, or it is tried again
-        _log.warning("The %s %d is a dead letter: %s", item.kind, item.number, reason)
 
 
 def _fallback(event_id: EventId, text: str, *, is_delivered: bool = False) -> NewMessage:
