@@ -11,7 +11,7 @@ from math import inf
 from typing import Annotated, Any, Literal, TypeVar
 
 import typer
-from attrs import evolve
+from attrs import asdict, evolve, frozen
 from returns.result import Failure, Result, Success
 
 from reactive_agents.adapters.encryption import KEY_VARIABLE
@@ -60,49 +60,53 @@ RunsOption = Annotated[
 RunArgument = Annotated[str, argument("RUN", "The id of a run, or its beginning.")]
 
 
+@frozen
+class _OfLog:
+    """Which runs are listed, by what the log alone has of them."""
+
+    session: Annotated[str | None, option("--session SESSION", "Of this conversation.")] = None
+    status: Annotated[
+        Literal["running", "completed", "partial", "abstained", "failed", "cancelled"] | None,
+        option("--status", "With this status."),
+    ] = None
+    tagged: Annotated[str | None, option("--tag TAG", "With this tag.")] = None
+    tool: Annotated[str | None, option("--tool TOOL", "That called this tool.")] = None
+    since: Annotated[
+        datetime | None, option("--since TIME", "Begun then or later; UTC by default.", parser=output.moment)
+    ] = None
+    before: Annotated[
+        datetime | None, option("--before TIME", "Begun before then; UTC by default.", parser=output.moment)
+    ] = None
+    least_cost_usd: Annotated[
+        float | None,
+        option("--min-cost USD", "That cost at least this.", parser=output.number_up_to(inf, "US dollars")),
+    ] = None
+
+
+_FLAGS = {"tagged": "--tag", "least_cost_usd": "--min-cost"}
+
+
 @runs.command("list")
 def list_runs(
     file: RunsOption = None,
     agent: Annotated[str | None, option("--agent -a NAME", "Of this agent.")] = None,
     user: Annotated[str | None, option("--user -u USER", "Of this user.")] = None,
-    session: Annotated[str | None, option("--session SESSION", "Of this conversation.")] = None,
-    status: Annotated[
-        Literal["running", "completed", "partial", "abstained", "failed", "cancelled"] | None,
-        option("--status", "With this status."),
-    ] = None,
+    *,
+    of_log: Annotated[_OfLog, output.Options(_OfLog)],
     state: Annotated[
         RunState | None, option("--state", "In this state, by the record of durable runs.")
-    ] = None,
-    tag: Annotated[str | None, option("--tag TAG", "With this tag.")] = None,
-    tool: Annotated[str | None, option("--tool TOOL", "That called this tool.")] = None,
-    since: Annotated[
-        datetime | None, option("--since TIME", "Begun then or later; UTC by default.", parser=output.moment)
-    ] = None,
-    before: Annotated[
-        datetime | None, option("--before TIME", "Begun before then; UTC by default.", parser=output.moment)
-    ] = None,
-    least_cost: Annotated[
-        float | None,
-        option("--min-cost USD", "That cost at least this.", parser=output.number_up_to(inf, "US dollars")),
     ] = None,
     children: Annotated[bool, option("--children", "Include the runs that tools began.")] = False,
     limit: Annotated[int, option("--limit -n N", "The most runs.", min=1)] = 20,
 ) -> None:
     """List runs of the log and the record, latest first."""
-    of_log = {
-        "--session": session,
-        "--status": status,
-        "--tag": tag,
-        "--tool": tool,
-        "--since": since,
-        "--before": before,
-        "--min-cost": least_cost,
-    }
-    given = [name for name, value in of_log.items() if value is not None]
+    chosen = asdict(of_log)
+    given = [name for name, value in chosen.items() if value is not None]
     is_alone = file is not None and _is_record_alone(file)
     has_record = is_alone or _can_read_record(_place(file))
     if given and (state is not None or is_alone):
-        raise output.bad_usage(given[0], repr(of_log[given[0]]), _OF_RECORD)
+        flag = _FLAGS.get(given[0], f"--{given[0]}")
+        raise output.bad_usage(flag, repr(chosen[given[0]]), _OF_RECORD)
     recorded: tuple[RecordedRun, ...] = ()
     is_new = file is None and not output.has_store(_place(file), RUNS)  # nothing was recorded here yet
     if (has_record and not given) or (state is not None and not is_new):
@@ -119,19 +123,7 @@ def list_runs(
     if state is None and not is_alone:
         logged = _runs(
             file,
-            LoggedRunFilter(
-                agent=agent,
-                user=user,
-                session=session,
-                status=status,
-                tagged=tag,
-                tool=tool,
-                since=since,
-                before=before,
-                least_cost_usd=least_cost,
-                children=children,
-                limit=limit,
-            ),
+            LoggedRunFilter(agent=agent, user=user, children=children, limit=limit, **chosen),
         )
     runs_, known, problems = _joined(file, logged, recorded, has_record=has_record)
     latest = sorted(runs_, key=lambda run: (run.started_at, run.run_id), reverse=True)[:limit]

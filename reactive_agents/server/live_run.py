@@ -175,7 +175,7 @@ class LiveRun:
 
     @property
     def state(self) -> RunState:
-        """What the run does now, or how it ended."""
+        """The state of the run in lists."""
         match self.outcome:
             case events.TaskCompleted(result=result):
                 return result.status

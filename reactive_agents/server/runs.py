@@ -280,7 +280,7 @@ class AgentService:
         return live
 
     def _begun_by(self, asked: RunRequest, run_id: RunId | None) -> LiveRun | None:
-        """Return the run that the same request has begun here, unless this process left it.
+        """Return the run of the same request here, unless this process left it.
 
         Raises:
             Problem: another task was asked for by its idempotency key.
