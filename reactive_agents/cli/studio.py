@@ -13,7 +13,7 @@ from typing import Annotated, Any
 import anyio
 import typer
 from attrs import evolve, field, frozen
-from returns.result import Failure, Result, Success
+from returns.result import Failure, Success
 
 from reactive_agents.adapters.system import default_run_log
 from reactive_agents.adapters.telemetry.console import SilentView
@@ -26,7 +26,6 @@ from reactive_agents.cli.output import argument, option
 from reactive_agents.cli.run import LONGEST_WAIT_S, adjusted, build_agent, python_agent, with_sessions
 from reactive_agents.cli.runs import RunsOption
 from reactive_agents.core.config import DurabilityConfig, RunLogConfig
-from reactive_agents.core.errors import ConfigErrors, InvalidConfig
 
 LOOPBACK = "127.0.0.1"
 DEFAULT_PORT = 7330
@@ -78,10 +77,8 @@ def studio(
     """Open a page that shows and controls runs."""
     places = files or ()
     named = tuple(python_agent(each) for each in places if output.is_python_name(each))
-    read = read_files(
-        [each for each in places if not output.is_python_name(each)], output.names(allow_tools_from)
-    )
-    given = evolve(output.value_or_exit(read), built=named)
+    described = [each for each in places if not output.is_python_name(each)]
+    given = evolve(read_files(described, output.names(allow_tools_from)), built=named)
     configs = [config for _, config in given.agents] + [each.config for each in named if each.config]
     logs = [config.run_log.path for config in configs if config.run_log is not None]
     log = runs or (logs[0] if logs else str(default_run_log()))
@@ -91,10 +88,8 @@ def studio(
         raise output.bad_usage("studio", "nothing", _NEEDED) from None
     token = secrets.token_urlsafe(32)
     once = secrets.token_urlsafe(32) if browser else ""
-    built = build_app(
-        given, log, token, (LOOPBACK, "localhost", "::1", host, *(name or ())), once=once, by=by
-    )
-    app = output.value_or_exit(built)
+    hosts = LOOPBACK, "localhost", "::1", host, *(name or ())
+    app = build_app(given, log, token, hosts, once=once, by=by)
     listening = output.listening_on(host, port)
     shown = LOOPBACK if host in ("0.0.0.0", "::") else host
     address = f"{address_of(listening, shown)}/?token={token}"
@@ -112,12 +107,12 @@ def studio(
         anyio.run(server.serve, [listening])
 
 
-def read_files(paths: Sequence[Path], allowed: Sequence[str]) -> Result[StudioFiles, ConfigErrors]:
-    """Return agents, personas and runs in files; fails as ``read_config`` does."""
+def read_files(paths: Sequence[Path], allowed: Sequence[str]) -> StudioFiles:
+    """Return agents, personas and runs in files; exit if one is wrong."""
     agents, personas, runs = list[tuple[Path, AgentConfig]](), list[PersonaConfig](), list[Path]()
     for path in paths:
         if not path.is_file():
-            return Failure(InvalidConfig("FILE", repr(str(path)), "a file that exists, or module:name"))
+            raise output.bad_usage("FILE", repr(str(path)), "a file that exists, or module:name")
         if path.suffix == ".jsonl":
             runs.append(path)
             continue
@@ -127,9 +122,9 @@ def read_files(paths: Sequence[Path], allowed: Sequence[str]) -> Result[StudioFi
             continue
         persona = read_document(path, PersonaConfig, allow_tools_from=allowed)
         if isinstance(persona, Failure):
-            return Failure((persona if b"domains" in path.read_bytes() else agent).failure())
+            raise output.fail((persona if b"domains" in path.read_bytes() else agent).failure())
         personas.append(persona.unwrap())
-    return Success(StudioFiles(tuple(agents), (), tuple(personas), tuple(runs)))
+    return StudioFiles(tuple(agents), (), tuple(personas), tuple(runs))
 
 
 def build_app(
@@ -140,8 +135,8 @@ def build_app(
     *,
     once: str = "",
     by: str | None = None,
-) -> Result[Any, ConfigErrors]:
-    """Return the application of a studio.
+) -> Any:
+    """Return the application of a studio; exit if it cannot be made.
 
     The agents log and record their runs in the file of the run log, so that the page shows and forks them.
     """
@@ -154,31 +149,28 @@ def build_app(
         ready = _with_stores(config, str(log))
         desk = DeskOptions(True, approval_timeout_s=LONGEST_WAIT_S)
         built = build_agent(ready, SilentView(), path, desk=desk)
-        if isinstance(built, Failure):
-            return Failure(built.failure())
-        agents.append(StudioAgent(built.unwrap(), ready))
+        agents.append(StudioAgent(output.value_or_exit(built), ready))
     for agent in given.built:
         own = agent.config
         if own is None or own.run_log is None or own.run_log.path != log:
             expected = f"an agent with_run_log({log!r}), which the page shows"
-            return Failure(InvalidConfig("AGENT", repr(agent.name), expected))
+            raise output.bad_usage("AGENT", repr(agent.name), expected)
         agents.append(StudioAgent(agent, own))
     names = [each.agent.name for each in agents]
     twice = next((each for each in names if names.count(each) > 1), None)
     if twice is not None:
-        return Failure(InvalidConfig("name", repr(twice), "another name for each agent"))
+        raise output.bad_usage("name", repr(twice), "another name for each agent")
     keys = [agent.container.core.run_log_key() for agent in given.built]
     library = RunLibrary(log, read_only=not agents, key=next(filter(None, keys), None))
     for path in given.runs:
         try:
             anyio.run(library.open, path.read_text(encoding="utf-8"))
         except (OSError, ValueError, RunUnreadable) as error:
-            return Failure(InvalidConfig(str(path), "a file", f"a file of runs ({error})"))
+            raise output.bad_usage(str(path), "a file", f"a file of runs ({error})") from None
     records = StudioRecords({str(each.persona_id): each for each in given.personas})
-    app = create_studio(
+    return create_studio(
         library, agents, token=token, once=once, records=records, hosts=hosts, by=by or STUDIO
     )
-    return Success(app)
 
 
 def _with_stores(config: AgentConfig, log: str) -> AgentConfig:

@@ -10,7 +10,6 @@ from typing import Any
 import anyio
 import httpx
 import pytest
-from returns.result import Failure, Success
 
 from reactive_agents.cli.studio import build_app, read_files
 from tests.studio.test_app import signed_in
@@ -27,7 +26,7 @@ def test_agents_personas_and_files_of_runs_are_told_apart(tmp_path: Path) -> Non
     agent.write_text(AGENT)
     persona.write_text(f'name = "ada"\nmemory = "{tmp_path}/ada.db"\n[[domains]]\nname = "chat"\n')
     runs.write_text("{}\n")
-    found = read_files([agent, persona, runs], ()).unwrap()
+    found = read_files([agent, persona, runs], ())
     assert [config.name for _, config in found.agents] == ["helper"]
     assert [each.name for each in found.personas] == ["ada"]
     assert found.runs == (runs,)
@@ -39,9 +38,8 @@ def test_agents_personas_and_files_of_runs_are_told_apart(tmp_path: Path) -> Non
 )
 def test_a_wrong_file_is_told_as_what_it_was_meant(tmp_path: Path, text: str, told: str) -> None:
     (tmp_path / "wrong.toml").write_text(text)
-    refused = read_files([tmp_path / "wrong.toml"], ())
-    assert isinstance(refused, Failure)
-    assert told in refused.failure().message
+    refused = command("studio", tmp_path / "wrong.toml")
+    assert (refused.exit_code, told in refused.stderr) == (2, True)
 
 
 def test_agents_log_and_record_their_runs_where_the_page_looks(
@@ -49,11 +47,11 @@ def test_agents_log_and_record_their_runs_where_the_page_looks(
 ) -> None:
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     (tmp_path / "agent.toml").write_text(AGENT)
-    given = read_files([tmp_path / "agent.toml"], ()).unwrap()
+    given = read_files([tmp_path / "agent.toml"], ())
     log = tmp_path / "runs.db"
 
     async def use() -> Any:
-        app = build_app(given, log, TOKEN, ("localhost",)).unwrap()
+        app = build_app(given, log, TOKEN, ("localhost",))
         async with asking(app) as client:
             client.base_url = await signed_in(client)
             task = {"agent": "helper", "task": "What is 17 * 23?"}
@@ -68,10 +66,8 @@ def test_agents_log_and_record_their_runs_where_the_page_looks(
 
 def test_two_agents_of_one_name_are_refused(tmp_path: Path) -> None:
     (tmp_path / "agent.toml").write_text(AGENT)
-    given = read_files([tmp_path / "agent.toml", tmp_path / "agent.toml"], ()).unwrap()
-    refused = build_app(given, tmp_path / "runs.db", TOKEN, ("localhost",))
-    assert isinstance(refused, Failure)
-    assert "helper" in refused.failure().message
+    refused = command("studio", *[tmp_path / "agent.toml"] * 2, "--runs", tmp_path / "runs.db")
+    assert (refused.exit_code, "got 'helper'" in refused.stderr) == (2, True)
 
 
 def test_runs_of_a_file_are_shown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -79,19 +75,18 @@ def test_runs_of_a_file_are_shown(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     anyio.run(studio_runs.failed, tmp_path / "runs.db")
     file = tmp_path / "run.jsonl"
     file.write_text(command("runs", "export", "--runs", tmp_path / "runs.db").stdout)
-    given = read_files([file], ()).unwrap()
-    built = build_app(given, tmp_path / "none.db", TOKEN, ("localhost",))
-    assert isinstance(built, Success)
+    app = build_app(read_files([file], ()), tmp_path / "none.db", TOKEN, ("localhost",))
 
     async def ask() -> httpx.Response:
-        async with asking(built.unwrap()) as client:
+        async with asking(app) as client:
             client.base_url = await signed_in(client)
             return await client.get("/api/runs")
 
     (run,) = anyio.run(ask).json()["runs"]
     assert (run["agent"], run["status"], run["opened"]) == ("sales", "failed", True)
     file.write_text(json.dumps({"event": {}}))
-    assert isinstance(build_app(given, tmp_path / "none.db", TOKEN, ("localhost",)), Failure)
+    refused = command("studio", file, "--runs", tmp_path / "none.db")
+    assert (refused.exit_code, "a file of runs" in refused.stderr) == (2, True)
 
 
 def test_a_port_in_use_is_told(tmp_path: Path) -> None:
