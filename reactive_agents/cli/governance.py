@@ -9,7 +9,7 @@ from os.path import isfile
 from typing import Annotated, cast
 
 import typer
-from returns.result import Failure, Result, Success
+from returns.result import Failure
 
 from reactive_agents.adapters.governance import audit_log, cost_tracker
 from reactive_agents.adapters.governance.audit_log import verify as verify_log
@@ -19,7 +19,7 @@ from reactive_agents.cli import output
 from reactive_agents.cli.output import argument, option
 from reactive_agents.core.codec import encode
 from reactive_agents.core.config import is_postgres
-from reactive_agents.core.errors import AuditErrors, InvalidConfig, ServiceFailed
+from reactive_agents.core.errors import AuditErrors
 from reactive_agents.core.ids import RunId
 from reactive_agents.core.json import JsonObject
 from reactive_agents.core.texts import counted, dollars
@@ -181,7 +181,7 @@ PathOption = Annotated[
 @cost.command("prune")
 def prune_cost(before: output.OlderThan, path: PathOption = "cost.db") -> None:
     """Delete the usage of runs that ended long ago."""
-    output.value_or_exit(_check_database(path), output.ExitCode.BAD_USAGE)
+    _check_database(path)
     deleted = output.ask_store(
         lambda: cost_tracker.SqliteCostTracker(path, clock=SystemClock()),
         lambda tracker: tracker.prune(before),
@@ -210,7 +210,7 @@ def totals(
         if (by, path, since) != ("model", "cost.db", None):
             raise typer.BadParameter(f"give the options after {context.invoked_subcommand}.")
         return
-    output.value_or_exit(_check_database(path), output.ExitCode.BAD_USAGE)
+    _check_database(path)
     only_read = is_postgres(path)  # an older file is brought forward
     totals = output.ask_store(
         lambda: cost_tracker.SqliteCostTracker(path, clock=SystemClock(), read_only=only_read),
@@ -231,17 +231,16 @@ def totals(
             typer.echo(output.printable(_cost_line(total)))
 
 
-def _check_database(path: str) -> Result[None, InvalidConfig | ServiceFailed]:
-    """Fail if the file is missing or not a cost database, without changing it."""
+def _check_database(path: str) -> None:
+    """Exit if the file is missing or not a cost database, without changing it."""
     expected = "the path of a cost database, as with_cost writes it"
     if is_postgres(path):
-        return Success(None)  # it is opened to be read, and is not changed by that
+        return  # it is opened to be read, and is not changed by that
     if not isfile(path):
-        return Failure(InvalidConfig("--path", repr(path), f"{expected}; there is no such file"))
+        raise output.bad_usage("--path", repr(path), f"{expected}; there is no such file")
     held = cost_tracker.is_cost_database(path)
-    if isinstance(held, Failure):
-        return Failure(held.failure())
-    return Success(None) if held.unwrap() else Failure(InvalidConfig("--path", repr(path), expected))
+    if not output.value_or_exit(held, output.ExitCode.BAD_USAGE):
+        raise output.bad_usage("--path", repr(path), expected)
 
 
 def _row(total: cost_tracker.SpendingTotal) -> tuple[str, ...]:
