@@ -623,6 +623,16 @@ class AgentService:
         known = self._live.get(run.run_id)
         if known is not None and not known.is_left:  # or it waits for the process that has it
             return
+        same = (each for each in self._under_way() if each.task_id == own.task.id)
+        other = next((each for each in same if each.run_id != run.run_id), None)
+        if other is not None:  # beside which a fork would fail, for good
+            with anyio.move_on_after(_BEGIN_S):  # perhaps it is being closed
+                await other.until_ended()
+            if not other.has_ended:
+                detail = (
+                    "It is a fork of a run that is under way here, or that has another fork under way here."
+                )
+                raise Problem(409, "fork-under-way", f"{detail} Resume it when that has ended.")
         offered = names_of_given_tools(run.definition)
         again = [each for each in tools if each.name in offered]
         live = await self._conduct(principal, name, own.task, run.run_id, tools=again, wait_s=_BEGIN_S)

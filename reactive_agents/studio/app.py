@@ -242,6 +242,8 @@ async def _unreadable(request: Request, error: Exception) -> Response:
     return web.Problem(422, "unreadable", str(error)).response()
 
 
+_UNDER_WAY: Final = "It is under way: it can be forked when it has ended."
+"""A fork is the same task, of which an agent has one run at a time."""
 _MOST_COUNTED = 5_000
 """The maximum of runs whose costs are added up for the page of budgets."""
 _UNAVAILABLE = (
@@ -520,6 +522,7 @@ class _Pages:
         except AgentError as error:
             reason = error.error.message
         live = isinstance(found, LiveRun) and not found.has_ended
+        goes_on = live and isinstance(found, LiveRun) and found.outcome is None
         is_own = found is not None and found.run_id == run_id
         state = found.state if isinstance(found, RecordedRun) else ""
         is_held = isinstance(found, RecordedRun) and found.is_held
@@ -529,12 +532,14 @@ class _Pages:
             )
         elif not recorded and not reason:
             reason = "Only durable runs have a record and can be forked."
+        elif goes_on and not reason:
+            reason = _UNDER_WAY
         return {
             "order": is_own and (live or (is_held and state in ("running", "paused", "waiting"))),
             "stop": is_own and live,
             "resume": is_own and not is_held and state in ("interrupted", "paused", "waiting"),
             "answer": live or state == "waiting",
-            "fork": recorded,
+            "fork": recorded and not goes_on,
             "recording": recorded,
             "reason": reason,
         }
@@ -578,6 +583,9 @@ class _Pages:
         given = await web.read_body(request, NewFork, most=_MOST_BODY, seconds=_BODY_S)
         run_id = request.path_params["run"]
         recorder = await self._recorder_of(run_id, "can be forked")
+        live = await self._live(run_id)
+        if live is not None and live.outcome is None:
+            raise web.Problem(409, "not-forked", _UNDER_WAY)
         result = given.tool_result if "tool_result" in given.model_fields_set else ...
         try:
             forked = await recorder.runs.fork(

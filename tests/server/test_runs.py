@@ -347,6 +347,22 @@ async def test_an_order_to_a_run_that_has_ended_is_not_carried_out_by_its_fork(
         assert fork.state == "waiting"
 
 
+async def test_a_fork_of_a_run_that_is_under_way_here_waits_for_its_end(tmp_path: Path) -> None:
+    turns = call("pay", to="Ann"), answer("Paid."), forever(call("pay", to="Bob"))
+    async with service_of(tmp_path / "r.db", *turns) as service:
+        run = await waiting_run(service)
+        name = await service.agents["clerk"].runs.fork("r", at=1)
+        with pytest.raises(Problem, match="a fork of a run that is under way here") as refused:
+            await service.order(service.anybody, await service.find(service.anybody, name), "resume")
+        assert (refused.value.status, refused.value.code) == (409, "fork-under-way")
+        await service.settle(service.anybody, run, *next(iter(run.requests)), YES)
+        await run.until_ended()
+        await service.order(service.anybody, await service.find(service.anybody, name), "resume")
+        fork = await service.find(service.anybody, name)
+        assert isinstance(fork, LiveRun)
+        await until(lambda: fork.state == "waiting")
+
+
 async def test_a_list_reads_no_more_of_a_run_than_it_shows(tmp_path: Path) -> None:
     async with service_of(tmp_path / "r.db", say("Done."), forever(answer("Done."))) as service:
         run = await service.start_here(service.anybody, "clerk", RunRequest("Do it.", run_id=RunId("r")))

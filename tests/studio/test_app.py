@@ -506,6 +506,26 @@ async def test_a_run_is_forked_at_a_step_and_compared_with_its_fork(tmp_path: Pa
         assert (rows[0][turn]["title"], same) == ("Turn 1", True)
 
 
+async def test_a_run_that_is_under_way_is_forked_when_it_has_ended(tmp_path: Path) -> None:
+    path = tmp_path / "runs.db"
+    turns = call("send", text="Hello"), answer("Sent."), answer("Done.")
+    async with studio(path, summing(path, *turns)) as client:
+        run_id = await started(client)
+        can, shown = {}, ""
+        for _ in range(500):
+            if shown != "waiting":
+                await anyio.sleep(0.02)
+                run = (await client.get(f"/api/runs/{run_id}")).json()
+                can, shown = run["can"], run["run"]["status"]
+        refused = await client.post(f"/api/runs/{run_id}/fork", json={"step": 1})
+        assert (can["fork"], refused.status_code) == (False, 409)
+        assert can["reason"] == refused.json()["detail"]
+        await client.post(f"/api/runs/{run_id}/orders", json={"action": "cancel"})
+        assert (await ended(client, run_id))["can"]["fork"]
+        forked = await client.post(f"/api/runs/{run_id}/fork", json={"step": 1})
+        assert (await ended(client, forked.json()["run_id"]))["run"]["status"] == "completed"
+
+
 async def test_a_fork_asks_another_model_and_shows_it_a_message(tmp_path: Path) -> None:
     path = tmp_path / "runs.db"
     async with studio(path, summing(path, *SUM, answer("C'est 3."))) as client:
