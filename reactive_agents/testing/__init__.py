@@ -2,10 +2,10 @@
 
 Each port has a fake here that works in memory, answers as the test says, and records its calls, so that a
 test needs no network, no files and no time. ``fails_with=`` makes any of them fail with a typed error. The
-fakes know only values and ports, except that the records of personas, plans and strategies are the live
-stores in memory. They behave as the ports promise, and the tests of the live services run on them too. The
-scripted model is strict: a request that no turn of its script fits is an error that shows the request and the
-unused turns.
+fakes know only values and ports, except that memories and the records of personas, plans and strategies are
+in the live stores, kept in memory. They behave as the ports promise, and the tests of the live services run
+on them too. The scripted model is strict: a request that no turn of its script fits is an error that shows
+the request and the unused turns.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
-"""Fakes of memory, plan store, effectiveness tracker and persona store."""
+"""Live stores in memory: of memories, plans, strategies and personas."""
 
 from __future__ import annotations
 
-import re
 import sqlite3
 import threading
 import weakref
@@ -10,178 +9,28 @@ from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, TypeVar
 
-from attrs import evolve
 from returns.result import Failure, Result, Success
 
 from reactive_agents.adapters import sql, sqlite
-from reactive_agents.adapters.memory import records
+from reactive_agents.adapters.memory import records, store
 from reactive_agents.adapters.memory.database import MEMORY
 from reactive_agents.adapters.memory.persona_store import COLUMNS, SqlitePersonaStore, item_of
-from reactive_agents.adapters.memory.search import keywords_of
+from reactive_agents.adapters.memory.service import KEPT_SESSIONS, SqliteMemory
 from reactive_agents.core import memory, personas
 from reactive_agents.core import persona_queue as queue
 from reactive_agents.core.errors import MemoryErrors, MemoryUnavailable
-from reactive_agents.core.ids import AgentId, LearningId, PlanId, TaskId
+from reactive_agents.core.ids import AgentId, LearningId, PlanId
 from reactive_agents.core.persona_events import PersonaEvent
 from reactive_agents.core.plans import Plan
 from reactive_agents.core.results import ReasoningResult, ReasoningStrategy, StrategyEffectiveness
 from reactive_agents.core.tasks import Task
 from reactive_agents.effects import effect
 from reactive_agents.ports import LLM, Clock
-from reactive_agents.testing.core import FakeClock, SequentialIds, fake_effect
+from reactive_agents.testing.core import FakeClock, SequentialIds
 
 _T = TypeVar("_T")
 
 NOTHING_RECALLED = memory.MemoryContext(tier="1")
-
-
-class InMemoryMemory:
-    """Implements ``SearchableMemory``: recalls a fixed context and records every call.
-
-    Args:
-        context: the context that every bootstrap recalls.
-        clock: the time at which entries are remembered.
-        fails_with: every effect fails with it, and nothing is remembered or forgotten.
-
-    Attributes:
-        bootstrapped: the agent and task of each bootstrap.
-        flushed: the task and result of each flush.
-        snapshots: the stored sessions.
-        entries: the remembered entries that were not forgotten, in order.
-    """
-
-    def __init__(
-        self,
-        context: memory.MemoryContext = NOTHING_RECALLED,
-        *,
-        clock: Clock | None = None,
-        fails_with: MemoryErrors | None = None,
-    ) -> None:
-        self.context = context
-        self.fails_with = fails_with
-        self.bootstrapped: list[tuple[AgentId, Task]] = []
-        self.flushed: list[tuple[Task, ReasoningResult]] = []
-        self.snapshots: list[memory.SessionSnapshot] = []
-        self.entries: dict[memory.MemoryId, memory.MemoryEntry] = {}
-        self._notes: dict[TaskId, tuple[memory.MemoryCandidate, ...]] = {}
-        self._clock = clock or FakeClock()
-        self._ids = SequentialIds("memory-")
-
-    @effect
-    async def bootstrap(self, agent_id: AgentId, task: Task) -> Result[memory.MemoryContext, MemoryErrors]:
-        """Return the configured context."""
-        self.bootstrapped.append((agent_id, task))
-        return Success(self.context) if self.fails_with is None else Failure(self.fails_with)
-
-    @effect
-    async def flush(
-        self, task: Task, result: ReasoningResult, *, llm: LLM | None = None, model: str | None = None
-    ) -> Result[memory.FlushReport, MemoryErrors]:
-        """Record the task and its result, and drop its notes; no model is asked."""
-        self.flushed.append((task, result))
-        if self.fails_with is not None:
-            return Failure(self.fails_with)
-        self._notes.pop(task.id, None)
-        return Success(memory.FlushReport())
-
-    @effect
-    async def snapshot(self, session: memory.SessionSnapshot) -> Result[None, MemoryErrors]:
-        """Record the session."""
-        self.snapshots.append(session)
-        return Success(None) if self.fails_with is None else Failure(self.fails_with)
-
-    def note(self, task_id: TaskId, note: memory.MemoryCandidate) -> None:
-        """Keep a note until the task is flushed."""
-        self._notes[task_id] = (*self.notes(task_id), note)
-
-    def notes(self, task_id: TaskId) -> tuple[memory.MemoryCandidate, ...]:
-        """Return the notes of a task, oldest first."""
-        return self._notes.get(task_id, ())
-
-    @fake_effect
-    async def remember(
-        self, agent_id: AgentId, candidate: memory.MemoryCandidate, *, user: str | None = None
-    ) -> Result[memory.MemoryEntry, MemoryErrors]:
-        """Store an entry, or renew the one with the same text."""
-        now = self._clock.now()
-        new = memory.MemoryEntry(
-            memory.MemoryId(self._ids.new()),
-            agent_id,
-            candidate.kind,
-            candidate.content,
-            candidate.origin,
-            candidate.source,
-            TaskId(""),
-            candidate.importance,
-            now,
-            now,
-            owner=memory.owner_of(user, None),
-        )
-        entry = next((each for each in self.entries.values() if _mark(each) == _mark(new)), new)
-        entry = self.entries[entry.id] = evolve(
-            entry,
-            importance=max(entry.importance, candidate.importance),
-            seen_at=now,
-            successes=entry.successes + int(candidate.success is True),
-            executions=entry.executions + int(candidate.success is not None),
-        )
-        return Success(entry)
-
-    @fake_effect
-    async def search(
-        self,
-        agent_id: AgentId,
-        text: str,
-        *,
-        user: str | None = None,
-        kinds: Sequence[memory.MemoryKind] = (),
-        limit: int = 20,
-    ) -> Result[tuple[memory.MemoryEntry, ...], MemoryErrors]:
-        """Return the entries with every word of the text, or else with some; newest first."""
-        wanted, owners = _words(text), ("", memory.owner_of(user, None))
-        own = [
-            entry
-            for entry in reversed(self.entries.values())
-            if entry.agent_id == agent_id and (not kinds or entry.kind in kinds) and entry.owner in owners
-        ]
-        with_every_word = [entry for entry in own if wanted and wanted <= _words(entry.content)]
-        keywords = set(keywords_of(text))
-        found = with_every_word or [entry for entry in own if keywords & _words(entry.content)]
-        return Success(tuple(found[:limit]))
-
-    @fake_effect
-    async def forget(self, what: memory.Forgetting) -> Result[int, MemoryErrors]:
-        """Delete entries and sessions, and return their number."""
-        entries = {key: entry for key, entry in self.entries.items() if not _forgotten(entry, what)}
-        sessions = [each for each in self.snapshots if not _forgotten(each, what)]
-        dropped = len(self.entries) - len(entries) + len(self.snapshots) - len(sessions)
-        self.entries, self.snapshots = entries, sessions
-        return Success(dropped)
-
-
-def _words(text: str) -> set[str]:
-    return set(re.findall(r"[^\W_]+", text.lower()))
-
-
-def _mark(entry: memory.MemoryEntry) -> tuple[str, ...]:
-    return entry.agent_id, entry.owner, entry.kind, entry.content
-
-
-def _forgotten(kept: memory.MemoryEntry | memory.SessionSnapshot, what: memory.Forgetting) -> bool:
-    is_entry = isinstance(kept, memory.MemoryEntry)
-    match what:
-        case memory.ForgetEntry(id=entry_id):
-            return is_entry and kept.id == entry_id
-        case memory.ForgetAgent(agent_id=agent_id):
-            return kept.agent_id == agent_id
-        case memory.ForgetUser(user=user, agent_id=agent_id):
-            return kept.owner == memory.user_owner(user) and agent_id in (None, kept.agent_id)
-        case memory.ForgetOlder(before=before, agent_id=agent_id):
-            at = kept.seen_at if isinstance(kept, memory.MemoryEntry) else kept.ended_at
-            return at < before and agent_id in (None, kept.agent_id)
-
-
-# --- live stores in memory --------------------------------------------------------------------------------
 
 
 class _Tables:
@@ -225,6 +74,71 @@ class _Tables:
 
     async def aclose(self) -> None:
         """Keep the data for the next use."""
+
+
+class InMemoryMemory(SqliteMemory):
+    """The live memory in memory, without threads, except that it recalls a fixed context.
+
+    Args:
+        context: the context that every bootstrap recalls.
+        clock: the time at which entries are remembered.
+        fails_with: every effect fails with it, and nothing is remembered or forgotten.
+
+    Attributes:
+        bootstrapped: the agent and task of each bootstrap.
+        flushed: the task and result of each flush, of which no entries are made.
+    """
+
+    def __init__(
+        self,
+        context: memory.MemoryContext = NOTHING_RECALLED,
+        *,
+        clock: Clock | None = None,
+        fails_with: MemoryErrors | None = None,
+    ) -> None:
+        self.context = context
+        self.fails_with = fails_with
+        self.bootstrapped: list[tuple[AgentId, Task]] = []
+        self.flushed: list[tuple[Task, ReasoningResult]] = []
+        self._tables: Any = _Tables(lambda: self.fails_with)
+        super().__init__(self._tables, clock=clock or FakeClock(), ids=SequentialIds("memory-"))
+
+    @effect
+    async def bootstrap(self, agent_id: AgentId, task: Task) -> Result[memory.MemoryContext, MemoryErrors]:
+        """Return the configured context."""
+        self.bootstrapped.append((agent_id, task))
+        return Success(self.context) if self.fails_with is None else Failure(self.fails_with)
+
+    @effect
+    async def flush(
+        self, task: Task, result: ReasoningResult, *, llm: LLM | None = None, model: str | None = None
+    ) -> Result[memory.FlushReport, MemoryErrors]:
+        """Record the task and its result, and drop its notes; no model is asked."""
+        self.flushed.append((task, result))
+        if self.fails_with is not None:
+            return Failure(self.fails_with)
+        self._drop_notes(task.id)
+        return Success(memory.FlushReport())
+
+    @effect
+    async def snapshot(self, session: memory.SessionSnapshot) -> Result[None, MemoryErrors]:
+        """Store the session as it is."""
+        stored: Result[None, MemoryErrors] = await self._tables.write(
+            "snapshot", lambda file: store.save_session(file, session, keep=KEPT_SESSIONS)
+        )
+        return stored
+
+    @property
+    def entries(self) -> Mapping[memory.MemoryId, memory.MemoryEntry]:
+        """The remembered entries that were not forgotten, in order."""
+        every = store.Reach(None)
+        found = self._tables.do(lambda file: store.listed(file, every, kinds=store.ALL_KINDS, limit=None))
+        return MappingProxyType({each.id: each for each in reversed(found)})
+
+    @property
+    def snapshots(self) -> list[memory.SessionSnapshot]:
+        """The stored sessions, the oldest first."""
+        return list(reversed(self._tables.do(lambda file: store.listed_sessions(file, None))))
 
 
 class InMemoryPlanStore(records.SqlitePlanStore):
