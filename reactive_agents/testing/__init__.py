@@ -2,10 +2,10 @@
 
 Each port has a fake here that works in memory, answers as the test says, and records its calls, so that a
 test needs no network, no files and no time. ``fails_with=`` makes any of them fail with a typed error. The
-fakes know only values and ports, except that memories and the records of personas, plans and strategies are
-in the live stores, kept in memory. They behave as the ports promise, and the tests of the live services run
-on them too. The scripted model is strict: a request that no turn of its script fits is an error that shows
-the request and the unused turns.
+fakes know only values and ports, except that memories, budgets and the records of personas, plans and
+strategies are in the live stores, kept in memory. They behave as the ports promise, and the tests of the live
+services run on them too. The scripted model is strict: a request that no turn of its script fits is an error
+that shows the request and the unused turns.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ if TYPE_CHECKING:
         FixedApprover,
         FixedRouter,
         FixedVerifier,
-        InMemoryBudget,
         RecordingAuditLog,
         RecordingCostTracker,
     )
     from reactive_agents.testing.memory import (
+        InMemoryBudget,
         InMemoryEffectivenessTracker,
         InMemoryMemory,
         InMemoryPersonaStore,
@@ -55,9 +55,10 @@ if TYPE_CHECKING:
 
 _NAMES = {
     "core": "EventRecorder FakeClock FakeTools InMemoryEventBus RecordedRunPlayer SequentialIds",
-    "governance": "AllowAll BlockWords FixedApprover FixedRouter FixedVerifier InMemoryBudget"
-    " RecordingAuditLog RecordingCostTracker",
-    "memory": "InMemoryEffectivenessTracker InMemoryMemory InMemoryPersonaStore InMemoryPlanStore",
+    "governance": "AllowAll BlockWords FixedApprover FixedRouter FixedVerifier RecordingAuditLog"
+    " RecordingCostTracker",
+    "memory": "InMemoryBudget InMemoryEffectivenessTracker InMemoryMemory InMemoryPersonaStore"
+    " InMemoryPlanStore",
     "scripted_llm": "ScriptedLLM TestModel Turn answer call calls fail forever malformed_call say streamed",
 }
 _HOMES = {name: f"{__name__}.{module}" for module, names in _NAMES.items() for name in names.split()}

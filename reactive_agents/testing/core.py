@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import inspect
 import json
-from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from datetime import UTC, datetime, timedelta
-from functools import wraps
 from pathlib import Path
-from typing import Any, ParamSpec, TypeAlias, TypeVar, cast, get_args
+from typing import Any, TypeAlias, TypeVar, cast, get_args
 
 from attrs import frozen
 from returns.result import Failure, Result, Success
@@ -22,7 +21,7 @@ from reactive_agents.core.messages import ToolCall
 from reactive_agents.core.models import ModelChunk, ModelRequest, ModelResponse, StreamCompleted
 from reactive_agents.core.run_context import signature_of
 from reactive_agents.core.tools import ToolDefinition, ToolResult, ToolScope
-from reactive_agents.effects import Effect, attempt, effect
+from reactive_agents.effects import attempt, effect
 from reactive_agents.ports import Approver, EventHandler, ToolService
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
@@ -142,26 +141,6 @@ class InMemoryEventBus:
             self._handlers = [other for other in self._handlers if other is not entry]
 
         return unsubscribe
-
-
-# --- Effects of fakes, which fail as the fake's ``fails_with`` says --------------------------------------
-
-
-_A = TypeVar("_A")
-_E = TypeVar("_E")
-_P = ParamSpec("_P")
-
-
-def fake_effect(body: Callable[_P, Coroutine[Any, Any, Result[_A, _E]]]) -> Callable[_P, Effect[_A, _E]]:
-    """Make a method of a fake an effect, which fails while ``fails_with`` is set."""
-
-    @effect
-    @wraps(body)
-    async def build(*args: _P.args, **kwargs: _P.kwargs) -> Result[_A, _E]:
-        error = cast(Any, args[0]).fails_with
-        return await body(*args, **kwargs) if error is None else Failure(error)
-
-    return build
 
 
 # --- Fake tools: functions and fixed results behind the port, and recorded runs ---

@@ -1,20 +1,18 @@
-"""Fakes of approval, guardrails, routing, cost, verification, audit and budgets."""
+"""Fakes of approval, guardrails, routing, cost, verification and audit."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 
 from returns.result import Failure, Result, Success
 
 from reactive_agents.core import governance
-from reactive_agents.core.errors import BudgetErrors, BudgetExceeded, BudgetPeriod, ServiceFailed
-from reactive_agents.core.ids import RunId
+from reactive_agents.core.errors import ServiceFailed
 from reactive_agents.core.results import ReasoningResult
 from reactive_agents.core.tasks import Task
 from reactive_agents.effects import effect
 from reactive_agents.ports import LLM
-from reactive_agents.testing.core import fake_effect
 
 _ALLOWED = governance.GuardrailReport(allowed=True)
 
@@ -144,9 +142,11 @@ class RecordingCostTracker:
         self.fails_with = fails_with
         self.records: list[governance.SpendingRecord] = []
 
-    @fake_effect
+    @effect
     async def record(self, spending: governance.SpendingRecord) -> Result[None, ServiceFailed]:
         """Add the usage record of a run."""
+        if self.fails_with is not None:
+            return Failure(self.fails_with)
         self.records.append(spending)
         return Success(None)
 
@@ -199,98 +199,14 @@ class RecordingAuditLog:
         self.fails_with = fails_with
         self.entries: list[governance.AuditEntry] = []
 
-    @fake_effect
+    @effect
     async def append(self, entry: governance.AuditEntry) -> Result[None, ServiceFailed]:
         """Append an entry."""
+        if self.fails_with is not None:
+            return Failure(self.fails_with)
         self.entries.append(entry)
         return Success(None)
 
     def of(self, *actions: str) -> list[governance.AuditEntry]:
         """Return the entries of some actions, such as ``run`` for the ends of runs."""
         return [entry for entry in self.entries if entry.action in actions]
-
-
-class InMemoryBudget:
-    """Implements ``SpendingGuard`` for one process and one day.
-
-    Args:
-        run_usd: US dollars that each run may spend; ``None`` for no limit.
-        daily_usd: US dollars that all runs may spend in a day; ``None`` for no limit.
-        monthly_usd: US dollars that all runs may spend in a month; ``None`` for no limit.
-        warn_at: shares of a limit to warn at, above 0 and up to 1.
-        fails_with: every method fails with it, so that nothing may be spent.
-
-    Attributes:
-        reserved: every reservation that was made, in order.
-        settled: US dollars spent, by the id of the reservation.
-    """
-
-    def __init__(
-        self,
-        *,
-        run_usd: float | None = None,
-        daily_usd: float | None = None,
-        monthly_usd: float | None = None,
-        warn_at: Collection[float] = (),
-        fails_with: ServiceFailed | None = None,
-    ) -> None:
-        self.fails_with = fails_with
-        self.reserved: list[governance.Reservation] = []
-        self.settled: dict[int, float] = {}
-        limits: Mapping[BudgetPeriod, float | None] = {"run": run_usd, "day": daily_usd, "month": monthly_usd}
-        self._limits: dict[BudgetPeriod, float] = {
-            period: limit for period, limit in limits.items() if limit is not None
-        }
-        self._warn_at = tuple(warn_at)
-        self._of_run: dict[RunId, float] = {}
-        self._of_all = 0.0
-
-    @property
-    def spent_usd(self) -> float:
-        """Total of all runs, spent or reserved, in US dollars."""
-        return self._of_all
-
-    @fake_effect
-    async def reserve(self, run_id: RunId, amount_usd: float) -> Result[governance.Reservation, BudgetErrors]:
-        """Reserve an amount; fails with ``BudgetExceeded`` beyond a limit."""
-        for period, limit in self._limits.items():
-            spent = self._spent(period, run_id)
-            if spent + amount_usd > limit:
-                return Failure(BudgetExceeded(period, limit, spent, amount_usd))
-        self._add(run_id, amount_usd)
-        reservation = governance.Reservation(len(self.reserved) + 1, run_id, amount_usd)
-        self.reserved.append(reservation)
-        return Success(reservation)
-
-    @fake_effect
-    async def settle(
-        self, reservation: governance.Reservation, actual_usd: float
-    ) -> Result[tuple[governance.BudgetUse, ...], ServiceFailed]:
-        """Replace a reservation by the actual amount."""
-        if reservation.id not in self.settled:
-            self.settled[reservation.id] = actual_usd
-            self._add(reservation.run_id, actual_usd - reservation.amount_usd)
-        return Success(self._uses(reservation.run_id))
-
-    @fake_effect
-    async def spend(
-        self, run_id: RunId, amount_usd: float
-    ) -> Result[tuple[governance.BudgetUse, ...], ServiceFailed]:
-        """Add an amount that was not reserved."""
-        self._add(run_id, amount_usd)
-        return Success(self._uses(run_id))
-
-    def _add(self, run_id: RunId, amount_usd: float) -> None:
-        self._of_run[run_id] = self._of_run.get(run_id, 0.0) + amount_usd
-        self._of_all += amount_usd
-
-    def _spent(self, period: BudgetPeriod, run_id: RunId) -> float:
-        return self._of_run.get(run_id, 0.0) if period == "run" else self._of_all
-
-    def _uses(self, run_id: RunId) -> tuple[governance.BudgetUse, ...]:
-        uses = []
-        for period, limit in self._limits.items():
-            spent = self._spent(period, run_id)
-            reached = max((share for share in self._warn_at if spent >= share * limit), default=0.0)
-            uses.append(governance.BudgetUse(period, limit, spent, reached))
-        return tuple(uses)

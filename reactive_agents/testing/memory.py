@@ -1,75 +1,83 @@
-"""Live stores in memory: of memories, plans, strategies and personas."""
+"""Live stores in memory: of memories, plans, strategies, personas and budgets."""
 
 from __future__ import annotations
 
 import sqlite3
 import threading
 import weakref
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from types import MappingProxyType
-from typing import Any, TypeVar
+from typing import Any, Generic, TypeVar
 
 from returns.result import Failure, Result, Success
 
 from reactive_agents.adapters import sql, sqlite
+from reactive_agents.adapters.governance.budget import BUDGET, SqliteBudget, usd
 from reactive_agents.adapters.memory import records, store
 from reactive_agents.adapters.memory.database import MEMORY
 from reactive_agents.adapters.memory.persona_store import COLUMNS, SqlitePersonaStore, item_of
 from reactive_agents.adapters.memory.service import KEPT_SESSIONS, SqliteMemory
-from reactive_agents.core import memory, personas
+from reactive_agents.core import governance, memory, personas
 from reactive_agents.core import persona_queue as queue
-from reactive_agents.core.errors import MemoryErrors, MemoryUnavailable
-from reactive_agents.core.ids import AgentId, LearningId, PlanId
+from reactive_agents.core.errors import BudgetErrors, MemoryErrors, MemoryUnavailable, ServiceFailed
+from reactive_agents.core.ids import AgentId, LearningId, PlanId, RunId
 from reactive_agents.core.persona_events import PersonaEvent
 from reactive_agents.core.plans import Plan
 from reactive_agents.core.results import ReasoningResult, ReasoningStrategy, StrategyEffectiveness
 from reactive_agents.core.tasks import Task
-from reactive_agents.effects import effect
+from reactive_agents.effects import attempt, effect
 from reactive_agents.ports import LLM, Clock
 from reactive_agents.testing.core import FakeClock, SequentialIds
 
 _T = TypeVar("_T")
+_E = TypeVar("_E")
 
 NOTHING_RECALLED = memory.MemoryContext(tier="1")
 
 
-class _Tables:
+class _Tables(Generic[_E]):
     """A database in memory, by plain calls; ``failure`` returns its failure, if any."""
 
     place = ""
     skew_us = 0
 
-    def __init__(self, failure: Callable[[], MemoryErrors | None]) -> None:
-        self._failure = failure
+    def __init__(
+        self,
+        failure: Callable[[], _E | None],
+        tables: sqlite.Store = MEMORY,
+        error: Callable[[str, str], Any] = MemoryUnavailable,
+    ) -> None:
+        self._failure, self._store, self._error = failure, tables, error
         self._connection = sqlite3.connect(sqlite.IN_PROCESS, isolation_level=None, check_same_thread=False)
         self._one_at_a_time = threading.Lock()
         weakref.finalize(self, self._connection.close).atexit = False  # a thread may still use it
-        sqlite.migrate(self._connection, MEMORY)
+        sqlite.migrate(self._connection, tables)
 
     def do(self, work: sql.Work[_T]) -> _T:
         with self._one_at_a_time:
             return sqlite.in_transaction(self._connection, work, "BEGIN")
 
-    def rows(self, statement: str) -> list[Any]:
-        return self.do(lambda file: file.execute(statement).fetchall())
+    def rows(self, statement: str, *values: object) -> list[Any]:
+        return self.do(lambda file: file.execute(statement, values).fetchall())
 
     async def read(
         self, operation: str, work: sql.Work[_T], *, of: str = "", durable: bool = False, again: bool = False
-    ) -> Result[_T, MemoryErrors]:
+    ) -> Result[_T, _E]:
         failure = self._failure()
         if failure is not None:
             return Failure(failure)
         try:
             return Success(self.do(work))
         except sqlite.FAILURES as error:
-            return Failure(MemoryUnavailable(sqlite.sentence_of(error, sqlite.IN_PROCESS, MEMORY), operation))
+            sentence = sqlite.sentence_of(error, sqlite.IN_PROCESS, self._store)
+            return Failure(self._error(sentence, operation))
 
     write = write_soon = read
 
     async def empty_log(self, *, rewrites: bool = False) -> None:
         """Do nothing: there is no log."""
 
-    async def check(self) -> Result[None, MemoryErrors]:
+    async def check(self) -> Result[None, _E]:
         return await self.read("check", lambda _: None)
 
     async def aclose(self) -> None:
@@ -236,3 +244,64 @@ class InMemoryPersonaStore(SqlitePersonaStore):
 
     def _lease_end(self, at: int) -> int:
         return sql.ALL_ROWS
+
+
+class InMemoryBudget(SqliteBudget):
+    """The live budget in memory, without threads.
+
+    Args:
+        run_usd, daily_usd, monthly_usd, warn_at: as in ``CostConfig``.
+        fails_with: every method fails with it, so that nothing may be spent.
+
+    Attributes:
+        reserved: every reservation that was made, in order.
+        settled: US dollars spent, by the id of the reservation.
+    """
+
+    def __init__(
+        self,
+        *,
+        run_usd: float | None = None,
+        daily_usd: float | None = None,
+        monthly_usd: float | None = None,
+        warn_at: Collection[float] = (),
+        fails_with: ServiceFailed | None = None,
+    ) -> None:
+        self.fails_with = fails_with
+        self.reserved: list[governance.Reservation] = []
+        self.settled: dict[int, float] = {}
+        super().__init__(
+            sqlite.IN_PROCESS,
+            run_usd=run_usd,
+            daily_usd=daily_usd,
+            monthly_usd=monthly_usd,
+            warn_at=warn_at,
+            clock=FakeClock(),
+        )
+        self._file: Any = _Tables(lambda: self.fails_with, BUDGET, sqlite.failure_of("budget"))
+
+    @property
+    def spent_usd(self) -> float:
+        """Total of all runs, spent or reserved, in US dollars."""
+        rows = self._file.rows("SELECT nano_usd FROM periods WHERE name = ?", self._days()[0])
+        return usd(sum(nano for (nano,) in rows))
+
+    @effect
+    async def reserve(
+        self, run_id: RunId, amount_usd: float, *, for_run_alone: bool = False, user: str | None = None
+    ) -> Result[governance.Reservation, BudgetErrors]:
+        """Reserve an amount; fails with ``BudgetExceeded`` beyond a limit."""
+        made = await attempt(super().reserve(run_id, amount_usd, for_run_alone=for_run_alone, user=user))
+        if isinstance(made, Success):
+            self.reserved.append(made.unwrap())
+        return made
+
+    @effect
+    async def settle(
+        self, reservation: governance.Reservation, actual_usd: float
+    ) -> Result[tuple[governance.BudgetUse, ...], ServiceFailed]:
+        """Replace a reservation by the actual amount."""
+        settled = await attempt(super().settle(reservation, actual_usd))
+        if isinstance(settled, Success):
+            self.settled.setdefault(reservation.id, actual_usd)
+        return settled
