@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import dataclasses
 import json
-from collections.abc import Callable, Collection, Mapping, Set
+from collections.abc import Collection, Mapping, Set
 from datetime import date, datetime, time
 from enum import Enum
 from math import isfinite
@@ -15,7 +15,7 @@ from typing import Any
 import attrs
 from returns.maybe import Maybe
 
-from reactive_agents.core.content import CONTENT_TYPES
+from reactive_agents.core.content import Audio, Document, Image
 from reactive_agents.core.errors import ArgumentProblem
 from reactive_agents.core.json import Json, without_surrogates
 from reactive_agents.core.texts import shortened
@@ -59,12 +59,51 @@ def _convert(value: Any, parents: tuple[int, ...]) -> Json:
     if kind is dict:
         return {_key(key): _convert(item, parents) for key, item in value.items()}
     try:
-        for applies, convert in _CONVERSIONS:
-            if applies(value):
-                return convert(value, parents)
+        return _of_other_type(value, parents)
     except Exception:  # noqa: BLE001 - properties, iterators and serializers of the value are arbitrary code
         return as_text(value)
-    return as_text(value)
+
+
+def _of_other_type(value: Any, parents: tuple[int, ...]) -> Json:
+    match value:
+        case Enum():
+            return _convert(value.value, parents)
+        case str():
+            return without_surrogates(str.__str__(value))
+        case int():
+            return _convert(int.__int__(value), parents)
+        case float():
+            return _convert(float.__float__(value), ())
+        case datetime() | date() | time():
+            return str(value.isoformat())
+        case bytes() | bytearray() | memoryview():
+            return _of_bytes(bytes(value))
+        case PurePath() | type() | Image() | Audio() | Document():
+            return as_text(value)
+        case _ if attrs.has(type(value)) or dataclasses.is_dataclass(value):
+            fields = attrs.fields(type(value)) if attrs.has(type(value)) else dataclasses.fields(value)
+            names = [field.name for field in fields]
+            return {name: _convert(getattr(value, name), parents) for name in names if hasattr(value, name)}
+        case _ if _has(value, "model_dump"):
+            return _convert(value.model_dump(), parents)
+        case Maybe():
+            return _convert(value.value_or(None), parents)
+        case _ if _has(value, "_asdict"):
+            return _convert(value._asdict(), parents)
+        case Mapping():
+            return {_key(key): _convert(item, parents) for key, item in value.items()}
+        case Set():
+            return sorted((_convert(item, parents) for item in value), key=json.dumps)
+        case _ if _has(value, "tolist"):
+            return _convert(value.tolist(), parents)
+        case Collection() if len(value) <= _MAX_ITEMS:
+            return [_convert(item, parents) for item in value]
+        case _:
+            return as_text(value)
+
+
+def _has(value: object, method: str) -> bool:
+    return callable(getattr(value, method, None))
 
 
 def _key(key: object) -> str:
@@ -92,57 +131,11 @@ def as_text(value: object) -> str:
         return f"<{type(value).__name__}>"
 
 
-def _bytes(value: bytes | bytearray | memoryview, _: tuple[int, ...]) -> Json:
-    content = bytes(value)
+def _of_bytes(content: bytes) -> Json:
     try:
         return content.decode()
     except UnicodeDecodeError:
         return {"base64": base64.b64encode(content).decode("ascii"), "bytes": len(content)}
-
-
-def _object(value: Any, parents: tuple[int, ...]) -> Json:
-    fields = attrs.fields(type(value)) if attrs.has(type(value)) else dataclasses.fields(value)
-    names = [field.name for field in fields]
-    return {name: _convert(getattr(value, name), parents) for name in names if hasattr(value, name)}
-
-
-def _mapping(value: Mapping[object, object], parents: tuple[int, ...]) -> Json:
-    return {_key(key): _convert(item, parents) for key, item in value.items()}
-
-
-def _set(value: Set[object], parents: tuple[int, ...]) -> Json:
-    return sorted((_convert(item, parents) for item in value), key=json.dumps)
-
-
-def _collection(value: Collection[object], parents: tuple[int, ...]) -> Json:
-    return [_convert(item, parents) for item in value]
-
-
-def _has(method: str) -> Callable[[Any], bool]:
-    return lambda value: callable(getattr(value, method, None))
-
-
-_Conversion = tuple[Callable[[Any], bool], Callable[[Any, tuple[int, ...]], Json]]
-
-_CONVERSIONS: tuple[_Conversion, ...] = (
-    (lambda value: isinstance(value, Enum), lambda value, parents: _convert(value.value, parents)),
-    (lambda value: isinstance(value, str), lambda value, _: without_surrogates(str.__str__(value))),
-    (lambda value: isinstance(value, int), lambda value, parents: _convert(int.__int__(value), parents)),
-    (lambda value: isinstance(value, float), lambda value, _: _convert(float.__float__(value), ())),
-    (lambda value: isinstance(value, datetime | date | time), lambda value, _: str(value.isoformat())),
-    (lambda value: isinstance(value, PurePath), lambda value, _: as_text(value)),
-    (lambda value: isinstance(value, bytes | bytearray | memoryview), _bytes),
-    (lambda value: isinstance(value, type), lambda value, _: as_text(value)),
-    (lambda value: isinstance(value, CONTENT_TYPES), lambda value, _: as_text(value)),
-    (lambda value: attrs.has(type(value)) or dataclasses.is_dataclass(value), _object),
-    (_has("model_dump"), lambda value, parents: _convert(value.model_dump(), parents)),
-    (lambda value: isinstance(value, Maybe), lambda value, parents: _convert(value.value_or(None), parents)),
-    (_has("_asdict"), lambda value, parents: _convert(value._asdict(), parents)),
-    (lambda value: isinstance(value, Mapping), _mapping),
-    (lambda value: isinstance(value, Set), _set),
-    (_has("tolist"), lambda value, parents: _convert(value.tolist(), parents)),
-    (lambda value: isinstance(value, Collection) and len(value) <= _MAX_ITEMS, _collection),
-)
 
 
 def shorten(value: object) -> str:
