@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import re
+from codecs import getincrementaldecoder
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final, Never, NewType, TypeAlias, TypeVar, Union
 
@@ -55,7 +56,9 @@ def copied_json(value: _T) -> _T:
 
 
 def _refuse(*_: object, **__: object) -> Never:
-    raise TypeError("This data is read-only: change a copy, such as [*items, new] or {**data, key: new}.")
+    raise TypeError(
+        "This data is read-only: assign a changed copy, such as [*items, new] or {**data, key: new}."
+    )
 
 
 class _FrozenList(list[Any]):
@@ -180,20 +183,15 @@ class SurrogateFilter:
     """Repairs a text that arrives in chunks, which may split a surrogate pair."""
 
     def __init__(self) -> None:
-        self._half = ""
+        self._decode = getincrementaldecoder("utf-16-le")("replace").decode
 
     def take(self, piece: str) -> str:
         """Return the repaired text so far; a high surrogate at the end is held back."""
-        if self._half:
-            piece, self._half = self._half + piece, ""
-        if "\ud800" <= piece[-1:] <= "\udbff":
-            piece, self._half = piece[:-1], piece[-1]
-        return without_surrogates(piece)
+        return self._decode(piece.encode("utf-16-le", "surrogatepass"))
 
     def end(self) -> str:
         """Return the replacement of a held-back surrogate, if there is one."""
-        half, self._half = self._half, ""
-        return without_surrogates(half)
+        return self._decode(b"", final=True)
 
 
 def abbreviated(value: object) -> str:

@@ -47,6 +47,7 @@ from reactive_agents.core.json import (
     json_object_of,
     with_changes,
 )
+from reactive_agents.core.json import read_only as fixed
 from reactive_agents.core.texts import with_article
 from reactive_agents.core.usage import RunUsage
 from reactive_agents.core.values import Value
@@ -92,31 +93,6 @@ def state_size(values: Mapping[str, Any]) -> int:
     return len(json.dumps(values, ensure_ascii=False))
 
 
-def _refuse(*_: Any, **__: Any) -> Any:
-    raise TypeError("the state of a session is changed by assignment, as in ctx.state[key] = [*old, new]")
-
-
-class _List(list[Any]):
-    append = extend = insert = pop = remove = clear = sort = reverse = _refuse
-    __setitem__ = __delitem__ = __iadd__ = __imul__ = _refuse
-
-    def __reduce__(self) -> Any:  # copies are plain
-        return list, (list(self),)
-
-
-class _Object(dict[str, Any]):
-    pop = popitem = clear = update = setdefault = __setitem__ = __delitem__ = __ior__ = _refuse
-
-    def __reduce__(self) -> Any:
-        return dict, (dict(self),)
-
-
-def _fixed(value: Any) -> Any:
-    if isinstance(value, list):
-        return _List(map(_fixed, value))
-    return _Object((key, _fixed(each)) for key, each in value.items()) if isinstance(value, dict) else value
-
-
 class SessionState(MutableMapping[str, Any]):
     """The state of a session: JSON data by keys, which tools read and change.
 
@@ -129,7 +105,7 @@ class SessionState(MutableMapping[str, Any]):
     """
 
     def __init__(self, values: Mapping[str, Any] | None = None, *, read_only: bool = False) -> None:
-        self._values = {key: _fixed(value) for key, value in (values or {}).items()}
+        self._values = {key: fixed(value) for key, value in (values or {}).items()}
         self._read_only = read_only
         self._lock = RLock()
         self._changed: dict[str, None] = {}
@@ -160,7 +136,7 @@ class SessionState(MutableMapping[str, Any]):
         if copy is None:
             raise TypeError(f"state[{abbreviated(key)}]: got {abbreviated(value)}, expected {JSON_DATA}")
         with self._lock:
-            self._put({**self._values, key: _fixed(copy[key])}, key)
+            self._put({**self._values, key: fixed(copy[key])}, key)
 
     def __delitem__(self, key: str) -> None:
         with self._lock:
@@ -198,12 +174,12 @@ class SessionState(MutableMapping[str, Any]):
     def begin(self, values: Mapping[str, Any]) -> None:
         """Set the data with which a run begins."""
         with self._lock:
-            self._values, self._changed = {key: _fixed(value) for key, value in values.items()}, {}
+            self._values, self._changed = {key: fixed(value) for key, value in values.items()}, {}
 
     def take_in(self, changes: JsonObject) -> None:
         """Make recorded changes of the run again."""
         with self._lock:
-            self._values = {key: _fixed(each) for key, each in with_changes(self._values, changes).items()}
+            self._values = {key: fixed(each) for key, each in with_changes(self._values, changes).items()}
             self._changed |= dict.fromkeys(changes)
 
     def become(self, values: JsonObject) -> None:

@@ -93,9 +93,9 @@ async def test_a_session_of_two_agents_over_one_file_has_a_state_for_each(tmp_pa
 @pytest.mark.parametrize(
     ("change", "told"),
     [
-        (lambda state: state["cart"].append("tea"), "the state of a session is changed by assignment"),
-        (lambda state: state["person"].update(name="Eve"), "the state of a session is changed by assignment"),
-        (lambda state: state["person"]["tags"].sort(), "the state of a session is changed by assignment"),
+        (lambda state: state["cart"].append("tea"), "read-only: assign a changed copy"),
+        (lambda state: state["person"].update(name="Eve"), "read-only: assign a changed copy"),
+        (lambda state: state["person"]["tags"].sort(), "read-only: assign a changed copy"),
         (lambda state: state.update(person={1, 2}), "state['person']: got a set, expected JSON data"),
         (lambda state: state.update(n=float("nan")), "state['n']: got nan, expected JSON data"),
         (lambda state: state.update(deep=nested(64)), "expected JSON data: lists, objects, texts, finite"),
