@@ -10,15 +10,9 @@ from typing import Any, Final, Literal, TypeAlias, cast
 from attrs import evolve, field, frozen
 from returns.result import Failure, Result, Success
 
+from reactive_agents.core import errors
 from reactive_agents.core.config import GuardrailAction as GuardrailAction
 from reactive_agents.core.config import GuardrailStage as GuardrailStage
-from reactive_agents.core.errors import (
-    BudgetPeriod,
-    InvalidConfig,
-    InvalidToolArguments,
-    ToolErrors,
-    ToolNotApproved,
-)
 from reactive_agents.core.ids import AgentId, ApprovalId, CallId, RequestId, RunId, TaskId
 from reactive_agents.core.json import (
     JSON_DATA,
@@ -63,9 +57,9 @@ AuditAction: TypeAlias = Literal[
 
 MOST_REASON: Final = 10_000
 """Characters of the reason of an approval or a denial, and of the name of who decided."""
-DecisionErrors: TypeAlias = InvalidConfig | InvalidToolArguments
+DecisionErrors: TypeAlias = errors.InvalidConfig | errors.InvalidToolArguments
 """Why a decision on a call cannot be taken."""
-ArgumentsCheck: TypeAlias = Callable[[JsonObject], Result[JsonObject | None, InvalidToolArguments]]
+ArgumentsCheck: TypeAlias = Callable[[JsonObject], Result[JsonObject | None, errors.InvalidToolArguments]]
 """Return the arguments as the tool would be called with them; ``None`` for just as they are."""
 
 
@@ -140,23 +134,23 @@ class ApprovalRequest(Value):
         """
         for name, text in {"reason": decision.reason, "by": decision.by}.items():
             if not isinstance(text, str):
-                return Failure(InvalidConfig(name, abbreviated(text), "a text"))
+                return Failure(errors.InvalidConfig(name, abbreviated(text), "a text"))
             if len(text) > MOST_REASON:
                 got, most = f"{len(text):,} characters", f"at most {MOST_REASON:,} characters"
-                return Failure(InvalidConfig(name, got, most))
+                return Failure(errors.InvalidConfig(name, got, most))
         if decision.arguments is None:
             return Success(decision)
         if decision.approved is not True:
-            return Failure(InvalidConfig("arguments", "some", "none, since the call is denied"))
+            return Failure(errors.InvalidConfig("arguments", "some", "none, since the call is denied"))
         arguments = json_object_of(decision.arguments)
         if arguments is None:
-            return Failure(InvalidConfig("arguments", abbreviated(decision.arguments), JSON_DATA))
+            return Failure(errors.InvalidConfig("arguments", abbreviated(decision.arguments), JSON_DATA))
         given, asked = _in_one_order(arguments), _in_one_order(self.arguments)
         if given == asked:
             return Success(evolve(decision, arguments=None))
         if shown := markers_in(given) - markers_in(asked):  # of events, which a form is filled with
             expected = "the value itself, which is never shown and has to be given again"
-            return Failure(InvalidConfig("arguments", ", ".join(sorted(shown)), expected))
+            return Failure(errors.InvalidConfig("arguments", ", ".join(sorted(shown)), expected))
         fits = Success(None) if self.check is None else self.check(copied_json(arguments))
         if isinstance(fits, Failure):
             return fits
@@ -192,8 +186,8 @@ def signed(reason: str, by: str) -> str:
 
 
 def made_with(
-    arguments: JsonObject | None, call: ToolCall, outcome: Result[ToolResult, ToolErrors]
-) -> Result[ToolResult, ToolErrors]:
+    arguments: JsonObject | None, call: ToolCall, outcome: Result[ToolResult, errors.ToolErrors]
+) -> Result[ToolResult, errors.ToolErrors]:
     """Return the outcome of a call with the arguments that an approver gave, if any.
 
     An error becomes a result, since it cannot tell them, except that of a call that was not made.
@@ -201,7 +195,7 @@ def made_with(
     if isinstance(outcome, Success):
         return outcome if arguments is None else Success(evolve(outcome.unwrap(), arguments=arguments))
     error = outcome.failure()
-    if arguments is None or isinstance(error, ToolNotApproved):
+    if arguments is None or isinstance(error, errors.ToolNotApproved):
         return outcome
     return Success(ToolResult(call.id, call.name, error=error.message, arguments=arguments))
 
@@ -408,7 +402,7 @@ class BudgetUse(Value):
     ``reached``: the greatest of the shares to warn at that is reached; 0 for none.
     """
 
-    period: BudgetPeriod
+    period: errors.BudgetPeriod
     limit_usd: float
     spent_usd: float
     reached: float = 0.0

@@ -10,16 +10,8 @@ from typing import TypeVar
 from attrs import frozen
 from returns.result import Failure, Result, Success
 
+from reactive_agents.adapters import sqlite
 from reactive_agents.adapters.sql import Transaction, Work, believed_us, open_database
-from reactive_agents.adapters.sqlite import (
-    DEFAULT_PATIENCE_S,
-    DatabasePath,
-    Store,
-    failure_of,
-    microseconds,
-    moment_of,
-    storable,
-)
 from reactive_agents.core.errors import BudgetErrors, BudgetExceeded, BudgetPeriod, ServiceFailed
 from reactive_agents.core.governance import BudgetUse, Reservation
 from reactive_agents.core.ids import RunId
@@ -28,8 +20,8 @@ from reactive_agents.ports import Clock
 
 _T = TypeVar("_T")
 
-_failed = failure_of("budget")
-BUDGET = Store(
+_failed = sqlite.failure_of("budget")
+BUDGET = sqlite.Store(
     "budget",
     (
         (
@@ -98,7 +90,7 @@ class SqliteBudget:
 
     def __init__(
         self,
-        path: DatabasePath,
+        path: sqlite.DatabasePath,
         *,
         daily_usd: float | None,
         monthly_usd: float | None,
@@ -107,7 +99,7 @@ class SqliteBudget:
         user_monthly_usd: float | None = None,
         warn_at: Collection[float] = (),
         clock: Clock,
-        patience_s: float = DEFAULT_PATIENCE_S,
+        patience_s: float = sqlite.DEFAULT_PATIENCE_S,
     ) -> None:
         limits: dict[BudgetPeriod, float | None] = {
             "run": run_usd,
@@ -240,7 +232,7 @@ class SqliteBudget:
     def _days(self) -> tuple[str, str]:
         """Return the day and month by the clock that all processes with this budget share."""
         ahead_us = round(self._file.skew_us, -6)  # it varies by microseconds
-        now = moment_of(microseconds(self._clock.now()) + ahead_us)
+        now = sqlite.moment_of(sqlite.microseconds(self._clock.now()) + ahead_us)
         return f"{now:%Y-%m-%d}", f"{now:%Y-%m}"
 
     def _uses(self, connection: Transaction, run_id: RunId, who: str) -> tuple[BudgetUse, ...]:
@@ -255,7 +247,7 @@ class SqliteBudget:
 
 def _periods(run_id: RunId, day: str, month: str, who: str) -> dict[BudgetPeriod, str]:
     """Return the names of the periods that an amount counts for."""
-    names: dict[BudgetPeriod, str] = {"run": storable(f"run {run_id}"), "day": day, "month": month}
+    names: dict[BudgetPeriod, str] = {"run": sqlite.storable(f"run {run_id}"), "day": day, "month": month}
     if who:
         names["user_day"], names["user_month"] = _of_user(who, day, month)
     return names
@@ -279,7 +271,7 @@ def _prune(connection: Transaction, today: str) -> None:
     if pruned is not None and pruned[0] == today:
         return
     now_us, before_us = _us_of(today), None if pruned is None else _us_of(pruned[0])
-    oldest = f"{moment_of(believed_us(now_us, before_us)) - timedelta(days=KEPT_DAYS):%Y-%m-%d}"
+    oldest = f"{sqlite.moment_of(believed_us(now_us, before_us)) - timedelta(days=KEPT_DAYS):%Y-%m-%d}"
     connection.execute("UPDATE periods SET day = ? WHERE day = ''", (today,))  # of a version without days
     connection.execute("DELETE FROM periods WHERE day < ?", (oldest,))
     connection.execute("DELETE FROM reservations WHERE day < ?", (oldest,))
@@ -287,7 +279,7 @@ def _prune(connection: Transaction, today: str) -> None:
 
 
 def _us_of(day: str) -> int:
-    return microseconds(datetime.fromisoformat(day))
+    return sqlite.microseconds(datetime.fromisoformat(day))
 
 
 def _spent(connection: Transaction, period: str) -> int:
