@@ -53,14 +53,15 @@ class BudgetUnavailable(Value):
 # --- What goes wrong between us and a language model ---
 
 
+RefusedAttempts: TypeAlias = tuple[RunUsage, ...]
+"""The failed attempts of a call that are, or may be, charged for, also those of fallbacks."""
+
+
 @frozen(eq=False, repr=False)
 class _ModelError(Value):
     message: str
     model: str
-
-
-RefusedAttempts: TypeAlias = tuple[RunUsage, ...]
-"""The failed attempts of a call that are, or may be, charged for, also those of fallbacks."""
+    refused: RefusedAttempts = field(default=(), kw_only=True)
 
 
 @frozen(eq=False, repr=False)
@@ -68,7 +69,6 @@ class RateLimited(_ModelError):
     """The provider limits requests; ``retry_after_s``: in seconds, if it states them."""
 
     retry_after_s: float | None = None
-    refused: RefusedAttempts = ()
 
 
 @frozen(eq=False, repr=False)
@@ -76,7 +76,6 @@ class ModelTimeout(_ModelError):
     """No answer within ``timeout_s`` seconds."""
 
     timeout_s: float
-    refused: RefusedAttempts = ()
 
 
 @frozen(eq=False, repr=False)
@@ -84,7 +83,6 @@ class AuthenticationFailed(_ModelError):
     """The key is missing or refused. ``missing``: its environment variable."""
 
     missing: str | None = None
-    refused: RefusedAttempts = ()
 
 
 @frozen(eq=False, repr=False)
@@ -92,7 +90,6 @@ class ContextOverflow(_ModelError):
     """The request exceeds the window; ``limit``: its tokens, if they are stated."""
 
     limit: int | None = None
-    refused: RefusedAttempts = ()
 
 
 @frozen(eq=False, repr=False)
@@ -100,7 +97,6 @@ class MalformedResponse(_ModelError):
     """The provider's answer, which begins with ``excerpt``, violates its protocol."""
 
     excerpt: str = ""
-    refused: RefusedAttempts = ()
 
 
 @frozen(eq=False, repr=False)
@@ -108,7 +104,6 @@ class ModelUnavailable(_ModelError):
     """The provider cannot be reached or fails. ``status``: its HTTP status, if any."""
 
     status: int | None = None
-    refused: RefusedAttempts = ()
 
 
 @frozen(eq=False, repr=False)
@@ -116,7 +111,6 @@ class RequestRejected(_ModelError):
     """The provider rejects this request: unknown model, parameter, content policy."""
 
     status: int | None = None
-    refused: RefusedAttempts = ()
 
 
 @frozen(eq=False, repr=False)
@@ -136,7 +130,6 @@ class ContentUnsupported(_ModelError):
     """
 
     kind: str
-    refused: RefusedAttempts = ()
 
 
 ProviderErrors: TypeAlias = (
