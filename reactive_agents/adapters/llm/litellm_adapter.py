@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from stamina import Attempt
 
     from reactive_agents.adapters.llm.completion import PreparedRequest
-    from reactive_agents.adapters.llm.rate_limit import Admission, RateLimits
+    from reactive_agents.adapters.llm.rate_limit import Admitted, RateLimits
     from reactive_agents.core.model_profiles import ModelProfile
 
     _Ask: TypeAlias = Callable[[PreparedRequest], Awaitable[Result[models.ModelResponse, FailedAttempt]]]
@@ -395,7 +395,7 @@ class LiteLLM:
 
     async def _admit(
         self, candidate: _Candidate, prepared: PreparedRequest, failed_attempts: FailedAttempts
-    ) -> Admission | None:
+    ) -> Admitted | None:
         """Wait for the limits of the request's key; ``None`` without limits."""
         limit, model = self._config.rate_limit, prepared.model
         if limit is None or not candidate.own:

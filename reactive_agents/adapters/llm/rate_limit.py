@@ -38,10 +38,20 @@ _CHARACTERS_PER_TOKEN: Final = 4
 
 @define(eq=False)
 class Admitted:
-    """A request that counts towards the limits; ``at``: monotonic seconds."""
+    """A request that counts towards the limits of a key; ``at``: monotonic seconds."""
 
+    usage: KeyUsage
     at: float
     tokens: int
+
+    def settle(self, outcome: object) -> None:
+        """Correct the tokens by the outcome of the request; deltas have no count yet."""
+        if isinstance(outcome, StreamCompleted):
+            outcome = outcome.response
+        if isinstance(outcome, ModelResponse) and outcome.usage.reported:
+            self.usage.settle(self, outcome.usage.total_tokens)
+        elif isinstance(outcome, FailedAttempt):
+            self.usage.settle(self, 0 if outcome.spent is None else outcome.spent.tokens)
 
 
 @frozen(eq=False)
@@ -114,7 +124,7 @@ class KeyUsage:
                 self._queue[0].wake()
 
     def _count(self, tokens: int, clock: Clock) -> Admitted:
-        admitted = Admitted(clock.monotonic(), tokens)
+        admitted = Admitted(self, clock.monotonic(), tokens)
         self._admitted.append(admitted)
         self._tokens += tokens
         return admitted
@@ -159,23 +169,6 @@ LIMITS: Final = RateLimits()
 """The usage of the keys of this process."""
 
 
-@frozen(eq=False)
-class Admission:
-    """An admitted request, with the usage of its key."""
-
-    usage: KeyUsage
-    admitted: Admitted
-
-    def settle(self, outcome: object) -> None:
-        """Correct the tokens by the outcome of the request; deltas have no count yet."""
-        if isinstance(outcome, StreamCompleted):
-            outcome = outcome.response
-        if isinstance(outcome, ModelResponse) and outcome.usage.reported:
-            self.usage.settle(self.admitted, outcome.usage.total_tokens)
-        elif isinstance(outcome, FailedAttempt):
-            self.usage.settle(self.admitted, 0 if outcome.spent is None else outcome.spent.tokens)
-
-
 async def admit(
     usage: KeyUsage,
     limit: RateLimit,
@@ -184,7 +177,7 @@ async def admit(
     clock: Clock,
     *,
     is_charged: bool,
-) -> Admission:
+) -> Admitted:
     """Wait until a request is within the limits of its key, and publish the wait.
 
     Args:
@@ -197,7 +190,7 @@ async def admit(
             publish(ModelCallDelayed, request.purpose, model, kind, wait_s)
 
     try:
-        return Admission(usage, await usage.admit(limit, estimated_tokens(request), clock, tell))
+        return await usage.admit(limit, estimated_tokens(request), clock, tell)
     except asyncio.CancelledError as cut_off:
         if not is_charged:
             cut_off.add_note(NOT_SENT)

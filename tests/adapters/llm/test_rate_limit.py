@@ -325,7 +325,7 @@ class Ending:
 def test_a_request_whose_event_loop_ends_fails_no_other() -> None:
     usage, ending = KeyUsage(), Ending()
     usage._queue.append(_Waiting(cast(Any, ending), asyncio.Event()))
-    usage.settle(Admitted(0.0, 1), 2)
+    usage.settle(Admitted(usage, 0.0, 1), 2)
 
 
 def test_limits_are_options_of_the_builder_and_of_files() -> None:
