@@ -14,7 +14,6 @@ from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import cached_property
 from threading import Lock, RLock
-from types import TracebackType
 from typing import TYPE_CHECKING, Literal, TextIO, TypeAlias, get_args
 
 import anyio.from_thread
@@ -323,9 +322,7 @@ class SilentView:
     def __enter__(self) -> SilentView:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._release()
 
     def show(self, event: events.AgentEvent) -> None:
@@ -450,9 +447,7 @@ class LiveView(SilentView):
             self._live.start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._release()
         with self._changing:
             self._shown = False

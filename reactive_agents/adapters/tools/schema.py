@@ -305,9 +305,7 @@ def _maker(kind: type) -> Callable[[dict[str, Any]], Any]:
     def make(values: dict[str, Any]) -> Any:
         try:
             return kind(**values)
-        except (
-            TypeError
-        ) as error:  # attrs validators raise it for a wrong type; pydantic would let it through
+        except TypeError as error:  # of attrs validators; pydantic would let it through
             raise ValueError(str(error)) from error
 
     return make

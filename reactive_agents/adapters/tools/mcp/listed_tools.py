@@ -11,6 +11,7 @@ import json
 import logging
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Sequence
+from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, Any, TypeAlias
 from urllib.parse import unquote
@@ -406,11 +407,10 @@ _MATCHED_A_CHECK = 200
 _SQUARES_A_CHECK = 5_000
 """The same for a look-around pattern, which may restart at each character."""
 
-_IN_PLACE_LISTS = ("allOf", "anyOf", "oneOf")
-_IN_PLACE = ("not", "if", "then", "else")
+_IN_PLACE = ("allOf", "anyOf", "oneOf", "not", "if", "then", "else")
 _NAMES = ("$id", "$schema", "$anchor", "$dynamicAnchor", "$recursiveAnchor", "$dynamicRef", "$recursiveRef")
 """Keywords that change the target of references."""
-_OF_ITEMS = ("items", "additionalItems", "contains", "unevaluatedItems")
+_OF_ITEMS = ("items", "additionalItems", "contains", "unevaluatedItems", "prefixItems")
 _OF_PRESENCE = ("required", "dependentRequired", "dependencies")
 _OF_NAMES = ("additionalProperties", "propertyNames", "unevaluatedProperties")
 
@@ -496,24 +496,16 @@ class SchemaCost:
             self._checks(each, depth, inside) for each in self._in_place(schema)
         )
         if depth:
-            items = sum(self._checks(each, depth - 1, frozenset()) for each in _items(schema))
-            named = _properties(schema)
-            own = max((self._checks(each, depth - 1, frozenset()) for each in named), default=0)
-            others = sum(self._checks(each, depth - 1, frozenset()) for each in _other_names(schema))
+            below = partial(self._checks, depth=depth - 1, within=frozenset())
+            items = sum(map(below, _parts_of(schema, *_OF_ITEMS)))
+            own = max(map(below, _parts_of(schema, by_name=("properties",))), default=0)
+            others = sum(map(below, _parts_of(schema, *_OF_NAMES, by_name=("patternProperties",))))
             total += max(items, own + others)
         self._known[key] = min(total, MOST_CHECKS + 1)
         return self._known[key]
 
     def _in_place(self, schema: JsonObject) -> Iterator[Json]:
-        for keyword in _IN_PLACE_LISTS:
-            branches = schema.get(keyword)
-            yield from branches if isinstance(branches, list) else ()
-        for keyword in _IN_PLACE:
-            if keyword in schema:
-                yield schema[keyword]
-        for keyword in ("dependentSchemas", "dependencies"):
-            dependent = schema.get(keyword)
-            yield from dependent.values() if isinstance(dependent, dict) else ()
+        yield from _parts_of(schema, *_IN_PLACE, by_name=("dependentSchemas", "dependencies"))
         reference = schema.get("$ref")
         if isinstance(reference, str):
             yield self._resolved(reference)
@@ -546,23 +538,15 @@ def _size(value: Json) -> int:
     return nodes + sum(texts) // _CHARS_OF_A_VALUE
 
 
-def _items(schema: JsonObject) -> Iterator[Json]:
-    for keyword in (*_OF_ITEMS, "prefixItems"):
-        value = schema.get(keyword)
-        yield from value if isinstance(value, list) else () if value is None else (value,)
-
-
-def _properties(schema: JsonObject) -> Iterator[Json]:
-    named = schema.get("properties")
-    yield from named.values() if isinstance(named, dict) else ()
-
-
-def _other_names(schema: JsonObject) -> Iterator[Json]:
-    patterns = schema.get("patternProperties")
-    yield from patterns.values() if isinstance(patterns, dict) else ()
-    for keyword in _OF_NAMES:
+def _parts_of(schema: JsonObject, *keywords: str, by_name: Sequence[str] = ()) -> Iterator[Json]:
+    """Yield the schemas of keywords, one or a list each, and of those that have objects."""
+    for keyword in keywords:
         if keyword in schema:
-            yield schema[keyword]
+            value = schema[keyword]
+            yield from value if isinstance(value, list) else (value,)
+    for keyword in by_name:
+        named = schema.get(keyword)
+        yield from named.values() if isinstance(named, dict) else ()
 
 
 def _extent(value: Json) -> tuple[int, int, list[int]]:
