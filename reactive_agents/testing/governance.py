@@ -44,29 +44,6 @@ class FixedApprover:
         return Success(self._decision) if self.fails_with is None else Failure(self.fails_with)
 
 
-class AllowAll:
-    """Implements ``Guardrail``: every text may pass.
-
-    Args:
-        fails_with: every check fails with it, which blocks a run.
-
-    Attributes:
-        checked: the checked texts, each with its stage.
-    """
-
-    def __init__(self, *, fails_with: ServiceFailed | None = None) -> None:
-        self.fails_with = fails_with
-        self.checked: list[tuple[str, governance.GuardrailStage]] = []
-
-    @effect
-    async def check(
-        self, text: str, stage: governance.GuardrailStage, llm: LLM | None = None
-    ) -> Result[governance.GuardrailReport, ServiceFailed]:
-        """Return a report that allows the text."""
-        self.checked.append((text, stage))
-        return Success(_ALLOWED) if self.fails_with is None else Failure(self.fails_with)
-
-
 class BlockWords:
     """Implements ``Guardrail``: a text with one of the words may not pass.
 
@@ -105,6 +82,20 @@ class BlockWords:
                         governance.GuardrailReport(False, "blocked-word", f"The text contains {word!r}.")
                     )
         return Success(_ALLOWED)
+
+
+class AllowAll(BlockWords):
+    """Implements ``Guardrail``: every text may pass.
+
+    Args:
+        fails_with: every check fails with it, which blocks a run.
+
+    Attributes:
+        checked: the checked texts, each with its stage.
+    """
+
+    def __init__(self, *, fails_with: ServiceFailed | None = None) -> None:
+        super().__init__(fails_with=fails_with)
 
 
 class FixedRouter:
