@@ -65,7 +65,10 @@ def build_converter() -> Converter:
     converter.register_structure_hook_factory(_is_array, _array_hook)
     converter.register_structure_hook_factory(_made_of(dict, Mapping, PersistentMap), _mapping_hook)
     converter.register_structure_hook_factory(attrs.has, _class_hook)
-    converter.register_structure_hook_factory(_is_type_variable, _default_hook)
+    converter.register_structure_hook_factory(  # what is stored has no other type than the default
+        lambda kind: isinstance(kind, TypeVar) and hasattr(kind, "__default__"),
+        lambda kind, converter: converter.get_structure_hook(kind.__default__),
+    )
     converter.register_unstructure_hook_factory(_has_omitted_fields, _omitting_hook)
     converter.register_unstructure_hook_factory(_is_optional, _optional_out_hook)
     converter.register_structure_hook_factory(_is_optional, _optional_hook)
@@ -332,15 +335,6 @@ def _function_hook(kind: Any, converter: Converter) -> Callable[[Any, Any], Any]
 
 def _is_optional(kind: Any) -> bool:
     return len(union_members(kind)) == 1 and type(None) in get_args(kind)
-
-
-def _is_type_variable(kind: Any) -> bool:
-    return isinstance(kind, TypeVar) and hasattr(kind, "__default__")
-
-
-def _default_hook(kind: Any, converter: Converter) -> Callable[[Any, Any], Any]:
-    """Return the hook of a type variable's default: what is stored has no other type."""
-    return converter.get_structure_hook(kind.__default__)
 
 
 def _optional_out_hook(kind: Any, converter: Converter) -> Callable[[Any], Any]:

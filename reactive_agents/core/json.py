@@ -6,7 +6,6 @@ Arrays are lists, objects are dictionaries with string keys.
 from __future__ import annotations
 
 import json
-import re
 from codecs import getincrementaldecoder
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final, Never, NewType, TypeAlias, TypeVar, Union
@@ -172,11 +171,9 @@ def without_surrogates(text: str) -> str:
 def json_without_surrogates(text: str) -> str:
     """Return JSON text without lone surrogates, literal or escaped."""
     text = without_surrogates(text)
-    return _ESCAPE.sub(_without_half, text) if "\\u" in text else text
-
-
-def _without_half(escape: re.Match[str]) -> str:
-    return r"\ufffd" if escape["half"] else escape[0]
+    if "\\u" not in text:
+        return text
+    return _ESCAPE.sub(lambda escape: r"\ufffd" if escape["half"] else escape[0], text)
 
 
 class SurrogateFilter:

@@ -344,7 +344,9 @@ def with_plain_content(body: bytes) -> bytes:
     if _NO_PLAIN_CONTENT.search(body) is None and _NO_COUNT.search(body) is None:
         return body
     try:
-        answer = json.loads(body, parse_int=_read_int)
+        answer = json.loads(
+            body, parse_int=lambda digits: int(digits) if len(digits) <= _MOST_DIGITS else math.inf
+        )
     except (ValueError, RecursionError):
         return body
     choices = answer.get("choices") if isinstance(answer, dict) else None
@@ -361,10 +363,6 @@ def with_plain_content(body: bytes) -> bytes:
                 said["content"] = said["refusal"]
                 changed = True
     return json.dumps(answer).encode() if changed else body
-
-
-def _read_int(digits: str) -> float:
-    return int(digits) if len(digits) <= _MOST_DIGITS else math.inf
 
 
 def _is_usage(usage: Any) -> bool:

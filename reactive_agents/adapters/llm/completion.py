@@ -179,7 +179,8 @@ def _waiting(prepared: PreparedRequest) -> Iterator[None]:
 
 
 def _arguments(prepared: PreparedRequest, **further: Any) -> dict[str, Any]:
-    model, request = _routed(prepared.model), prepared.request
+    provider, slash, name = prepared.model.partition("/")
+    model, request = f"{_ROUTES.get(provider, provider)}{slash}{name}", prepared.request
     structured = request.response_schema is not None
     if is_local(prepared.model):
         catalog.list_local_model(model)
@@ -208,11 +209,6 @@ def without_refused(prepared: PreparedRequest, failed: FailedAttempt) -> Prepare
     if omission is None or omission in prepared.omitted:
         return None
     return evolve(prepared, omitted=(*prepared.omitted, omission))
-
-
-def _routed(model: str) -> str:
-    provider, slash, name = model.partition("/")
-    return f"{_ROUTES.get(provider, provider)}{slash}{name}"
 
 
 def _missing_by_litellm(model: str) -> tuple[str, ...]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any, TypedDict
 
@@ -161,12 +161,13 @@ async def _run(
     program = shutil.which(command[0], path=path)
     if program is None:
         return Failure(ToolFailed(_NAME, f"the program {command[0]!r} is not installed here"))
+    chosen = {name: os.environ[name] for name in ("LANG", *names) if name in os.environ}
     with tempfile.TemporaryDirectory(prefix="reactive-agents-home-", ignore_cleanup_errors=True) as home:
         try:
             finished = await run_program(
                 [program, *command[1:]],
                 directory=workspace,
-                environment=_environment(path, home, names),
+                environment={"LANG": "C.UTF-8", **chosen, "PATH": path, "HOME": home},
                 given=None if given is None else given.encode("utf-8", "replace"),
                 grace_s=_GRACE_S,
             )
@@ -194,8 +195,3 @@ def _search_path(workspace: Path) -> str:
         for directory in directories
         if os.path.isabs(directory) and not Path(directory).resolve().is_relative_to(workspace)
     )
-
-
-def _environment(path: str, home: str, names: Sequence[str]) -> Mapping[str, str]:
-    chosen = {name: os.environ[name] for name in names if name in os.environ}
-    return {"LANG": os.environ.get("LANG", "C.UTF-8"), **chosen, "PATH": path, "HOME": home}

@@ -222,8 +222,7 @@ async def list_tools(server: McpServer, client: Client) -> tuple[Tool, ...]:
 
 
 def _reason(server: McpServer, error: BaseException) -> str:
-    while isinstance(error, BaseExceptionGroup):
-        error = error.exceptions[0]
+    error = _innermost(error)
     if is_lost(error):
         return "it ended before it had listed its tools"
     if isinstance(error, OSError) and error.strerror:
@@ -415,7 +414,9 @@ async def call_tool(
             return None if is_forgotten else Failure(ToolFailed(call.name, gone))
         return Failure(ToolFailed(call.name, shown(server, error), type(error).__name__))
     except Exception as error:  # noqa: BLE001 - a server is arbitrary code; the library raises whatever it breaks
-        return Failure(ToolFailed(call.name, shown(server, _innermost(error)), type(error).__name__))
+        cause = _innermost(error)
+        told = shown(server, as_text(cause) or type(cause).__name__)
+        return Failure(ToolFailed(call.name, told, type(error).__name__))
     if answer is None:
         session.is_silent = server.url is None  # over HTTP calls do not wait for each other
         return Failure(ToolTimedOut(call.name, timeout_s))
@@ -432,10 +433,10 @@ async def _take_progress(
     report(done / total if known and total is not None else None, shown(server, message or ""))
 
 
-def _innermost(error: Exception) -> str:
-    while isinstance(error, ExceptionGroup):
+def _innermost(error: BaseException) -> BaseException:
+    while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
-    return as_text(error) or type(error).__name__
+    return error
 
 
 # --- the content of a result ----------------------------------------------------------------------------
@@ -479,7 +480,8 @@ def _describe_resource(resource: TextResourceContents | BlobResourceContents) ->
     from mcp.types import BlobResourceContents
 
     if isinstance(resource, BlobResourceContents):
-        heading = _heading(resource, "unknown type", _decoded_size(resource.blob))
+        size = len(resource.blob) * 3 // 4 - resource.blob[-2:].count("=")
+        heading = _heading(resource, "unknown type", size)
         return "\n".join((heading, *(part.label for part in _resource_parts(resource))))
     text = as_text(resource.text)
     return f"{_heading(resource, 'text/plain', len(text.encode()))}\n{text}"
@@ -516,7 +518,3 @@ def _made(make: Callable[[bytes], Content | None], encoded: str) -> tuple[Conten
 
 def _heading(resource: ResourceContents, kind: str, size: int) -> str:
     return f"[resource: {as_text(resource.uri)}, {as_text(resource.mime_type or kind)}, {size} bytes]"
-
-
-def _decoded_size(base64_text: str) -> int:
-    return len(base64_text) * 3 // 4 - base64_text[-2:].count("=")
