@@ -85,7 +85,7 @@ class _Tables(Generic[_E]):
 
 
 class InMemoryMemory(SqliteMemory):
-    """The live memory in memory, without threads, except that it recalls a fixed context.
+    """The live memory, kept in memory without threads; it recalls a fixed context.
 
     Args:
         context: the context that every bootstrap recalls.

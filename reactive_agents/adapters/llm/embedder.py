@@ -36,7 +36,7 @@ class LiteLLMEmbedder:
     """
 
     def __init__(self, model: str, config: ModelConfig, *, clock: Clock) -> None:
-        self._model = model
+        self.model = model
         self._config = config
         self._clock = clock
         self._connections = Connections()
@@ -44,21 +44,16 @@ class LiteLLMEmbedder:
         self._api_key = config.api_key if own else None
         self._base_url = config.base_url if own else None
 
-    @property
-    def model(self) -> str:
-        """The embedding model."""
-        return self._model
-
     @effect
     async def embed(self, texts: Sequence[str]) -> Result[Vectors, LLMErrors]:
         """Return one vector for each text. Fails as ``LLM.complete`` does."""
         if not on_asyncio():
-            message = f"{self._model} cannot be called here: litellm works on asyncio only, not on trio."
-            return Failure(ModelUnavailable(message, self._model))
+            message = f"{self.model} cannot be called here: litellm works on asyncio only, not on trio."
+            return Failure(ModelUnavailable(message, self.model))
         await load_litellm()
         from reactive_agents.adapters.llm.completion import missing_key
 
-        keyless = missing_key(self._model, self._api_key, self._base_url)
+        keyless = missing_key(self.model, self._api_key, self._base_url)
         if keyless is not None:
             return Failure(keyless.error)
         config = self._config
@@ -88,7 +83,7 @@ class LiteLLMEmbedder:
         try:
             with anyio.fail_after(timeout_s), used_by_litellm(clients):
                 answer = await litellm.aembedding(
-                    model=self._model,
+                    model=self.model,
                     input=[without_surrogates(text) for text in texts],
                     encoding_format="float",
                     api_key=self._api_key,
@@ -99,7 +94,7 @@ class LiteLLMEmbedder:
                     drop_params=True,
                 )
         except EXPECTED as error:
-            return Failure(failed_attempt_of(error, self._model, timeout_s, self._api_key, self._clock))
+            return Failure(failed_attempt_of(error, self.model, timeout_s, self._api_key, self._clock))
         await self._enter(answer, (self._clock.monotonic() - started) * 1000)
         return self._read(answer, len(texts))
 
@@ -110,8 +105,8 @@ class LiteLLMEmbedder:
         account = USAGE_RECORDER.get()
         if account is not None:
             usage = getattr(answer, "usage", None)
-            price = cost_usd(self._model, usage)
-            part = answer_usage(self._model, read_usage(usage), price)
+            price = cost_usd(self.model, usage)
+            part = answer_usage(self.model, read_usage(usage), price)
             await account((part,), purpose=PURPOSE, duration_ms=duration_ms)
 
     def _read(self, answer: Any, count: int) -> Result[Vectors, FailedAttempt]:
@@ -121,5 +116,5 @@ class LiteLLMEmbedder:
         ]
         if len(vectors) == count and all(isinstance(vector, list) and vector for vector in vectors):
             return Success(vectors)
-        message = f"The answer of {self._model} does not hold a vector for each of {count} texts."
-        return Failure(FailedAttempt(MalformedResponse(message, self._model), retry=True))
+        message = f"The answer of {self.model} does not hold a vector for each of {count} texts."
+        return Failure(FailedAttempt(MalformedResponse(message, self.model), retry=True))

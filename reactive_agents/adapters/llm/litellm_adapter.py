@@ -72,6 +72,9 @@ class LiteLLM:
         settings: those of the agent, whose headers and further fields are for the server of ``config`` only.
         refused: the parameters that providers rejected; by default those of the process.
         limits: the usage of keys, for rate limits; by default that of the process.
+
+    Attributes:
+        model: the default model of requests, as ``provider/model``.
     """
 
     def __init__(
@@ -86,30 +89,25 @@ class LiteLLM:
     ) -> None:
         self._config = config
         self._clock: Clock = SystemClock() if clock is None else clock
-        self._model = qualified_model(config.provider, config.model)
+        self.model = qualified_model(config.provider, config.model)
         self._connections = Connections()
         self._settings = settings
         self._refused = refused
         self._limits = limits
         self._windows: dict[_Place, int | None] = {}
         self._down: dict[_Place, float] = {}  # models that used up their attempts, with the time of that
-        self._provider = config.provider or provider_of(self._model)
+        self._provider = config.provider or provider_of(self.model)
         self._prices = {
             alternative_model(self._provider, name): _per_token(price)
             for name, price in config.prices.items()
         }
-        known = map(self._candidate, (self._model, *config.fallbacks))
+        known = map(self._candidate, (self.model, *config.fallbacks))
         self._known = tuple(
             evolve(each, profile=found[0], window_tokens=found[1])
             if (found := find_profile(each.model, each.base_url))
             else each
             for each in _each_once(known)
         )
-
-    @property
-    def model(self) -> str:
-        """The default model of requests, as ``provider/model``."""
-        return self._model
 
     @effect
     async def complete(self, request: models.ModelRequest) -> Result[models.ModelResponse, LLMErrors]:
@@ -239,7 +237,7 @@ class LiteLLM:
         """Return a model with its server: by name, that of the configured provider."""
         config = self._config
         name = alternative_model(self._provider, given if isinstance(given, str) else given.model)
-        known, own = self._prices.get(name), provider_of(name) == provider_of(self._model)
+        known, own = self._prices.get(name), provider_of(name) == provider_of(self.model)
         if isinstance(given, str):
             access = (config.base_url, config.api_key) if own else (None, None)
             return _Candidate(name, *access, own, price=known)

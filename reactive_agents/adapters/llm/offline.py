@@ -46,10 +46,7 @@ class OfflineLLM:
     long ones in pieces, and cost nothing.
     """
 
-    @property
-    def model(self) -> str:
-        """``offline/quotes``."""
-        return MODEL
+    model = MODEL
 
     def price(self, model: str | None) -> Effect[models.TokenPrice | None, Never]:
         """Nothing."""
@@ -76,10 +73,7 @@ class OfflineLLM:
 class NoLLM:
     """Implements ``LLM`` for a workflow without a model: each call fails."""
 
-    @property
-    def model(self) -> str:
-        """``none``."""
-        return NO_MODEL
+    model = NO_MODEL
 
     def complete(self, request: models.ModelRequest) -> Effect[models.ModelResponse, LLMErrors]:
         """Fail with ``RequestRejected``."""

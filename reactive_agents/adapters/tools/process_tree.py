@@ -270,31 +270,29 @@ class HeadAndTail:
     >>> output.add(b"abcdefgh")
     >>> output.text()
     'ab\\n[… 4 bytes left out …]\\ngh'
+
+    Attributes:
+        total: the number of bytes so far.
     """
 
     def __init__(self, kept_bytes: int) -> None:
         self._half = kept_bytes // 2
         self._head = bytearray()
         self._tail = bytearray()
-        self._total = 0
+        self.total = 0
 
     def add(self, chunk: bytes) -> None:
         """Add the next bytes."""
-        self._total += len(chunk)
+        self.total += len(chunk)
         room = self._half - len(self._head)
         self._head += chunk[:room]
         self._tail += chunk[room:]
         del self._tail[: -self._half]
 
     @property
-    def total(self) -> int:
-        """The number of bytes so far."""
-        return self._total
-
-    @property
     def left_out(self) -> int:
         """The number of bytes that were not kept."""
-        return self._total - len(self._head) - len(self._tail)
+        return self.total - len(self._head) - len(self._tail)
 
     def text(self) -> str:
         """Return the kept bytes as UTF-8, ``�`` for invalid ones, with a note in the gap."""

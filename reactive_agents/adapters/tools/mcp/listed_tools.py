@@ -539,7 +539,7 @@ def _size(value: Json) -> int:
 
 
 def _parts_of(schema: JsonObject, *keywords: str, by_name: Sequence[str] = ()) -> Iterator[Json]:
-    """Yield the schemas of keywords, one or a list each, and of those that have objects."""
+    """Yield the schemas of keywords, one or a list each, or one for each name."""
     for keyword in keywords:
         if keyword in schema:
             value = schema[keyword]
