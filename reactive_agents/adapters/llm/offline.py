@@ -370,50 +370,47 @@ def instance(schema: JsonObject, quote: Callable[[str], str]) -> Json:
     built), required properties, ``items`` with ``minItems``, lengths of strings and bounds of numbers;
     nothing else is, such as ``pattern`` or keys next to ``$ref`` and ``anyOf``.
     """
-    try:
-        return _Builder(schema.get("$defs", {}), quote).build(schema, "")
-    except _NoInstance:
-        return None
+    definitions: Any = schema.get("$defs", {})
 
-
-@frozen(eq=False, repr=False)
-class _Builder(Value):
-    definitions: Any
-    quote: Callable[[str], str]
-
-    def build(self, schema: Any, about: str, within: tuple[str, ...] = ()) -> Json:
+    def build(schema: Any, about: str, within: tuple[str, ...] = ()) -> Json:
         """Return an instance. ``about``: its description; ``within``: its references."""
         if not isinstance(schema, dict):
             raise _NoInstance
         about = f"{about} {schema.get('description', '')}"
         if "$ref" in schema:
             reference = schema["$ref"]
-            target = None if reference in within else self.definitions.get(reference.removeprefix("#/$defs/"))
-            return self.build(target, about, (*within, reference))
+            target = None if reference in within else definitions.get(reference.removeprefix("#/$defs/"))
+            return build(target, about, (*within, reference))
         for branch in schema.get("anyOf", ()):
             with suppress(_NoInstance):
-                return self.build(branch, about, within)
+                return build(branch, about, within)
         if "anyOf" in schema:
             raise _NoInstance
         if "const" in schema or schema.get("enum"):
             values: list[Json] = schema.get("enum") or [schema["const"]]
-            sentence = self.quote(about).lower()
+            sentence = quote(about).lower()
             said = [value for value in values if isinstance(value, str) and value.lower() in sentence]
             return (said or values)[0]
         kind = schema.get("type", "object" if "properties" in schema else "string")
         match kind[0] if isinstance(kind, list) else kind:
             case "object":
                 known, required = schema.get("properties", {}), schema.get("required", ())
-                return {n: self.build(known.get(n, {}), n.replace("_", " "), within) for n in required}
+                return {name: build(known.get(name, {}), name.replace("_", " "), within) for name in required}
             case "array":
-                count = schema.get("minItems", 0)
-                return [self.build(schema.get("items", {}), about, within) for _ in range(count)]
+                return [
+                    build(schema.get("items", {}), about, within) for _ in range(schema.get("minItems", 0))
+                ]
             case "string":
-                return self.quote(about)[: schema.get("maxLength")].ljust(schema.get("minLength", 0), "-")
+                return quote(about)[: schema.get("maxLength")].ljust(schema.get("minLength", 0), "-")
             case "integer" | "number":
                 return _nearest_to_zero(schema)
             case other:
                 return False if other == "boolean" else None
+
+    try:
+        return build(schema, "")
+    except _NoInstance:
+        return None
 
 
 def _nearest_to_zero(schema: dict[str, Any]) -> Json:

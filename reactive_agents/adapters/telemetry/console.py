@@ -136,12 +136,9 @@ def describe(event: events.AgentEvent) -> Line | None:
             return Line("tool", f"{name}{done}{f': {message}' if message else ''}")
         case events.CustomEvent(tool_name=tool, name=name, data=data):
             return Line("tool", f"{tool} {name}: {json.dumps(data, ensure_ascii=False)}".lstrip())
-        case events.ApprovalRequested(tool_name=name, arguments=arguments, risk=risk, copied=copied):
-            waits = " waits for approval."
-            return Line(
-                "approval",
-                governance.described_request(name, arguments, risk, copied, event.notice, also=waits),
-            )
+        case events.ApprovalRequested():
+            call = (event.tool_name, event.arguments, event.risk, event.copied, event.notice)
+            return Line("approval", governance.described_request(*call, also=" waits for approval."))
         case events.ApprovalDecided(tool_name=name, approved=approved, arguments=changed):
             told = governance.signed(event.reason, event.by)
             verdict = "approved" if approved else "denied"
@@ -184,9 +181,8 @@ def describe(event: events.AgentEvent) -> Line | None:
         case events.ModelRouted(model=model, reason=reason):
             return Line("model", f"{model}, {reason}")
         case events.ResultVerified(confidence=confidence, verified=verified):
-            return Line(
-                "verify", f"{'supported' if verified else 'not supported'}, confidence {confidence:.2f}"
-            )
+            support = "supported" if verified else "not supported"
+            return Line("verify", f"{support}, confidence {confidence:.2f}")
         case events.VerificationActed(action=action, detail=detail):
             return Line("verify", f"{action}: {detail}")
         case events.ToolWithheld(server=server, tool=tool, reason=reason, needs_approval=needs_approval):
