@@ -125,6 +125,7 @@ class ReasoningStepCompleted(Event):
     Attributes:
         copied: arguments of an action of high risk that were copied from a tool result or a recalled note.
         repairs: how the call of an action differs from what the model sent, one sentence each.
+        call_id: the call of an action or observation; unique in its run of a kernel.
     """
 
     strategy: str
@@ -135,6 +136,7 @@ class ReasoningStepCompleted(Event):
     observation: str | None = None
     copied: tuple[str, ...] = ()
     repairs: tuple[str, ...] = ()
+    call_id: CallId | None = field(default=None, metadata=values.OMITTED)
 
 
 @frozen(eq=False, repr=False)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
-from itertools import chain
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Protocol, cast
 
 from anyio import to_thread
@@ -139,12 +138,12 @@ class RunEvents:
         The event loop goes on meanwhile. What was prepared before is released.
         """
         redactor = self._redactor
-        self.release()
         if redactor is not None and self.are_read():
+            self.release()
             long = redactor.long_in(values)
             if long:
                 prepared = await to_thread.run_sync(redactor.prepared, long)
-                self.release()  # what another strategy of the run has prepared meanwhile
+                self.release()  # what a call or strategy beside this one has prepared meanwhile
                 redactor.keep(prepared)
                 self._prepared = prepared
 
@@ -213,19 +212,13 @@ class KernelHooks:
 
     def on_action(self, state: KernelState, call: ToolCall) -> None:
         """Publish that a tool is about to be called."""
-        self._publish_step(state, action=call.described, copied=call.copied, repairs=call.repairs)
+        self._publish_step(
+            state, action=call.described, copied=call.copied, repairs=call.repairs, call_id=call.id
+        )
 
-    async def on_observations(
-        self, state: KernelState, results: Sequence[ToolResult], shown: Sequence[str]
-    ) -> None:
-        """Publish the results of a turn; long ones are redacted in a thread before."""
-        await self._events.prepare(chain((each.result for each in results), shown))
-        for result, text in zip(results, shown, strict=True):
-            self.on_observation(state, result, text)
-
-    def on_observation(self, state: KernelState, result: ToolResult, shown: str) -> None:
-        """Publish the result of a tool, as the model is shown it."""
-        self._publish_step(state, observation=shown)
+    async def on_result(self, result: ToolResult) -> None:
+        """Publish that a call ended; a long result is redacted in a thread before."""
+        await self._events.prepare((result.result,))
         replayed = result.call_id in self._events.replayed_calls
         if replayed:  # another kernel of the run may have the same id
             self._events.replayed_calls.discard(result.call_id)
@@ -242,6 +235,14 @@ class KernelHooks:
             result.arguments,
             result.ran,
         )
+
+    async def on_observations(
+        self, state: KernelState, results: Sequence[ToolResult], shown: Sequence[str]
+    ) -> None:
+        """Publish the results of a turn, each as the model is shown it."""
+        await self._events.prepare(shown)
+        for result, text in zip(results, shown, strict=True):
+            self._publish_step(state, observation=text, call_id=result.call_id)
 
     def on_done(self, state: KernelState) -> None:
         """Publish the output of the run; partial where a call was declined or is in doubt."""

@@ -103,7 +103,7 @@ async def run_to_end(
                 following = await _take_step(step, state, turn)
             kernel_steps += 1
         else:
-            following = _after_verdict(state, verdict, context, account)
+            following = await _after_verdict(state, verdict, context, account)
         if not isinstance(following, Success):
             return following
         state = following.unwrap()
@@ -129,7 +129,7 @@ def _begin(context: KernelContext, options: KernelRunOptions, services: KernelSe
     )
 
 
-def _after_verdict(
+async def _after_verdict(
     state: KernelState,
     verdict: Redirect | Stop | errors.PolicyFailed | errors.OutputValidatorFailed,
     context: KernelContext,
@@ -141,7 +141,10 @@ def _after_verdict(
             if state.proposal is not None:
                 context.hooks.on_retracted(state, verdict.policy)
             context.hooks.on_guidance(Guidance(verdict.policy, verdict.guidance))
-            return termination.redirect_run(state, verdict)
+            redirected = termination.redirect_run(state, verdict)
+            for rejected in redirected.value_or(state).results[len(state.results) :]:
+                await context.hooks.on_result(rejected)
+            return redirected
         case Stop():
             if verdict.policy == BUDGET and state.status == "acting" and account is not None:
                 account.ended_by = verdict.reason  # no other pass of the run begins

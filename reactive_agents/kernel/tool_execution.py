@@ -290,11 +290,21 @@ IN_DOUBT = (
 async def run_calls(
     state: KernelState, context: KernelContext, calls: tuple[ToolCall, ...]
 ) -> tuple[ToolResult, ...]:
-    """Run the screened calls concurrently; return a result each, in their order."""
+    """Run the screened calls concurrently; return a result each, in their order.
+
+    The end of each call is published when it ends, whatever the calls beside it do.
+    """
     screened = screen_calls(state, context, calls)
-    waiting = [index for index, answer in enumerate(screened) if answer is None]
+    waiting = []
+    for index, answer in enumerate(screened):
+        if answer is None:
+            waiting.append(index)
+        else:
+            await context.hooks.on_result(answer)
     if len(waiting) == 1:
-        results = iter([await _run_call(state, context, calls, waiting[0])])
+        result = await _run_call(state, context, calls, waiting[0])
+        await context.hooks.on_result(result)
+        results = iter([result])
     else:
         ran = await gather([_run_beside(state, context, calls, index) for index in waiting])
         results = iter([each.unwrap() for each in ran])
@@ -305,7 +315,9 @@ async def run_calls(
 async def _run_beside(
     state: KernelState, context: KernelContext, calls: tuple[ToolCall, ...], index: int
 ) -> Result[ToolResult, Never]:
-    return Success(await _run_call(state, context, calls, index))
+    result = await _run_call(state, context, calls, index)
+    await context.hooks.on_result(result)
+    return Success(result)
 
 
 async def _run_call(

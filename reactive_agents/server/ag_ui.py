@@ -87,7 +87,7 @@ class Translation:
     _texts: list[str] = field(factory=list)
     _thinking: str | None = None
     _calls: dict[tuple[RunId, CallId], str] = field(factory=dict)
-    _actions: dict[tuple[RunId, str], list[str]] = field(factory=dict)
+    _actions: dict[tuple[RunId, CallId], str] = field(factory=dict)
     _call_ids: set[str] = field(factory=set)
     _sent_results: set[str] = field(factory=set)
     _subagents: set[RunId] = field(factory=set)
@@ -131,19 +131,17 @@ class Translation:
                 found += self._retract(keep=False)
             case events.ReasoningStepCompleted(action=str(action)):
                 match from_json(action, JsonObject).value_or(None):
-                    case {"tool": str(name), "arguments": dict(arguments)}:
-                        self._actions.setdefault((event.run_id, name), []).append(json.dumps(arguments))
+                    case {"arguments": dict(arguments)} if event.call_id is not None:
+                        self._actions[event.run_id, event.call_id] = json.dumps(arguments)
             case events.ToolCallStarted(tool_name=name, call_id=call, arguments=arguments):
                 found += self._close()
-                shown = json.dumps(arguments)
-                if shown in (intended := self._actions.get((event.run_id, name), [])):
-                    intended.remove(shown)
-                found += self._call(event.run_id, call, name, shown, whose)
+                self._actions.pop((event.run_id, call), None)
+                found += self._call(event.run_id, call, name, json.dumps(arguments), whose)
             case events.ToolCallCompleted(tool_name=name, call_id=call):
                 if (event.run_id, call) not in self._calls:  # it was refused, or answered, before it began
-                    intended = self._actions.get((event.run_id, name)) or ["{}"]
+                    intended = self._actions.pop((event.run_id, call), "{}")
                     found += self._close()
-                    found += self._call(event.run_id, call, name, intended.pop(0), whose)
+                    found += self._call(event.run_id, call, name, intended, whose)
                 shown = result_text(event.result) if event.success else event.error
                 made = self._calls.pop((event.run_id, call))
                 if made not in self._sent_results:

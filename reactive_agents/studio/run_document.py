@@ -150,8 +150,10 @@ class RunTimeline:
     _phase: Row | None = None
     _turns: int = 0
     _is_continued: bool = False
-    _asked: list[tuple[str, bool]] = field(factory=list)
-    """The tools of calls that have not begun, and whether each call was repaired."""
+    _repaired: set[str] = field(factory=set)
+    """The ids of calls that were repaired."""
+    _unseen: dict[str, Row] = field(factory=dict)
+    """Calls that have ended, until the model is shown the result."""
     _thought: Row | None = None
     """The last turn, to which the next steps belong."""
 
@@ -302,14 +304,11 @@ class RunTimeline:
             turn.changed = self.last
         if thought and turn is not None and not turn.note:
             turn.note, turn.changed = _line(thought), self.last
-        if action:
-            try:
-                made = json.loads(action)
-            except (ValueError, RecursionError):
-                made = None
-            name = made.get("tool") if isinstance(made, dict) else None
-            if isinstance(name, str):
-                self._asked = [*self._asked[-31:], (name, bool(_list(body, "repairs")))]
+        call_id = _text(body, "call_id")
+        if action and _list(body, "repairs"):
+            self._repaired.add(call_id)
+        elif not action and call_id in self._unseen:
+            self._unseen.pop(call_id).changed = self.last
 
     def _FinalAnswerProduced(self, body: JsonObject) -> None:
         text, status = _text(body, "answer"), _text(body, "status")
@@ -411,16 +410,17 @@ class RunTimeline:
         depth = self._depth + (turn is not None)
         row = self._row("tool", name, _shown(arguments), depth=depth, state="running", content=[arguments])
         row.label = "" if turn is None else turn.label
-        self._tools[_text(body, "call_id")] = row
-        asked = next((each for each in self._asked if each[0] == name), None)
-        if asked is not None:
-            self._asked.remove(asked)
-            row.label = "repaired" if asked[1] else row.label
+        call_id = _text(body, "call_id")
+        self._tools[call_id] = row
+        if call_id in self._repaired:  # a later loop of the run may have the same id
+            self._repaired.remove(call_id)
+            row.label = "repaired"
         return row
 
     def _ToolCallCompleted(self, body: JsonObject) -> None:
-        row = self._tools.get(_text(body, "call_id")) or self._ToolCallStarted(body)
-        del self._tools[_text(body, "call_id")]
+        call_id = _text(body, "call_id")
+        row = self._unseen[call_id] = self._tools.get(call_id) or self._ToolCallStarted(body)
+        del self._tools[call_id]
         is_done = body.get("success") is True
         error = _text(body, "error")
         row.took_ms = _number(body, "duration_ms")
@@ -822,10 +822,11 @@ def tool_call_details(row: Row, known: KnownEvents) -> JsonObject:
             if isinstance(body.get("arguments"), dict):
                 decided["asked"], details["arguments"] = details["arguments"], body["arguments"]
             details["approval"] = {**asked, **decided, "approved": body.get("approved") is True}
-    action = _action_before(row, known)
+    action = _step_of(call_id, "action", range(row.id - 1, max(0, row.id - 40), -1), known)
     if action:
         details |= {"repairs": action.get("repairs"), "copied": action.get("copied")}
-    shown = known.body(row.end - 1).get("observation") if row.end else None
+    after = range(row.end + 1, max(known.by_number, default=0) + 1) if row.end else ()
+    shown = _step_of(call_id, "observation", after, known).get("observation")
     result = ended.get("result")
     details["shown"] = shown
     written = json.dumps(result, ensure_ascii=False)
@@ -833,13 +834,11 @@ def tool_call_details(row: Row, known: KnownEvents) -> JsonObject:
     return details
 
 
-def _action_before(row: Row, known: KnownEvents) -> JsonObject:
-    """Return the step whose action a tool call may come from; empty if none is near."""
-    begins = f'{{"tool": {json.dumps(row.title, ensure_ascii=False)}'
-    for number in range(row.id - 1, max(0, row.id - 40), -1):
-        event, body = known.by_number.get(number), known.body(number)
-        is_step = event is not None and event.kind == "ReasoningStepCompleted"
-        if is_step and _text(body, "action").startswith(begins):
+def _step_of(call_id: str, kind: str, numbers: Iterable[int], known: KnownEvents) -> JsonObject:
+    """Return the first action or observation of a call; empty if it is not among the events."""
+    for number in numbers:
+        body = known.body(number)
+        if body.get(kind) and body.get("call_id") == call_id:
             return body
     return {}
 

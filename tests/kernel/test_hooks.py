@@ -40,16 +40,20 @@ def test_an_action_is_one_step_event() -> None:
     hooks.on_action(STATE, CALL)
     (event,) = recorder.of(ReasoningStepCompleted)
     assert event.action == '{"tool": "add", "arguments": {"a": 1}}'
-    assert (event.thought, event.observation) == (None, None)
+    assert (event.thought, event.observation, event.call_id) == (None, None, "c1")
     assert len(recorder.events) == 1
 
 
 @pytest.mark.parametrize("error", ["", "no such file"])
-def test_an_observation_is_a_step_event_and_the_end_of_the_call(error: str) -> None:
+@pytest.mark.anyio
+async def test_the_end_of_a_call_and_its_observation_are_an_event_each(error: str) -> None:
     hooks, recorder = watched()
-    hooks.on_observation(STATE, ToolResult(CallId("c1"), "add", 3, error, duration_ms=7.0), "shown")
-    assert recorder.tags() == ["ReasoningStepCompleted", "ToolCallCompleted"]
-    assert recorder.of(ReasoningStepCompleted)[0].observation == "shown"
+    result = ToolResult(CallId("c1"), "add", 3, error, duration_ms=7.0)
+    await hooks.on_result(result)
+    await hooks.on_observations(STATE, (result,), ("shown",))
+    assert recorder.tags() == ["ToolCallCompleted", "ReasoningStepCompleted"]
+    (step,) = recorder.of(ReasoningStepCompleted)
+    assert (step.observation, step.call_id) == ("shown", "c1")
     (ended,) = recorder.of(ToolCallCompleted)
     assert (ended.tool_name, ended.call_id, ended.success) == ("add", "c1", not error)
     assert (ended.duration_ms, ended.error) == (7.0, error)
@@ -70,11 +74,13 @@ def test_an_error_is_no_event_of_the_kernel() -> None:
     assert recorder.events == []
 
 
-def test_without_a_bus_the_hooks_do_nothing() -> None:
+@pytest.mark.anyio
+async def test_without_a_bus_the_hooks_do_nothing() -> None:
     assert build_kernel_hooks(None) is noop_hooks
     noop_hooks.on_thought(STATE, "hm")
     noop_hooks.on_action(STATE, CALL)
-    noop_hooks.on_observation(STATE, ToolResult(CallId("c1"), "add"), "shown")
+    await noop_hooks.on_result(ToolResult(CallId("c1"), "add"))
+    await noop_hooks.on_observations(STATE, (ToolResult(CallId("c1"), "add"),), ("shown",))
     noop_hooks.on_done(STATE)
     noop_hooks.on_error(STATE, None)
 

@@ -9,6 +9,7 @@ import pytest
 from attrs import evolve
 
 from reactive_agents.core.errors import ToolNotApproved
+from reactive_agents.core.events import ToolCallCompleted
 from reactive_agents.core.ids import CallId
 from reactive_agents.core.messages import SystemMessage, ToolCall, UserMessage
 from reactive_agents.core.settings import UntrustedArguments
@@ -20,8 +21,9 @@ from reactive_agents.kernel.tool_execution import (
     texts_from_outside,
 )
 from reactive_agents.testing import FakeClock, FakeTools, answer, call
+from reactive_agents.testing.core import START
 from tests.support.kernels import AGENT, RUN, SESSION, TASK, KernelBench, add, kernel_bench, new_state
-from tests.support.virtual_time import Backend, virtual_time
+from tests.support.virtual_time import Backend, LoopClock, virtual_time
 
 pytestmark = pytest.mark.anyio
 
@@ -70,6 +72,39 @@ async def test_calls_of_one_turn_run_concurrently_and_come_back_in_their_order()
         ("c2", "x"),
         ("c3", "met"),
     ]
+
+
+async def test_the_end_of_a_call_is_published_when_it_ends_and_not_with_those_beside_it() -> None:
+    async def slow() -> str:
+        await anyio.sleep(3)
+        return "late"
+
+    async def fails() -> None:
+        await anyio.sleep(1)
+        raise OSError("no such file")
+
+    tools: dict[str, Any] = {"slow": slow, "fails": fails, "mail": ToolNotApproved("mail", "it is late")}
+    bench = kernel_bench(tools=tools, clock=LoopClock())
+    began = anyio.current_time()
+    results = await run(bench, made("slow", "fails", "unknown", "mail"))
+    assert [result.call_id for result in results] == ["c1", "c2", "c3", "c4"]
+    ended = bench.recorder.of(ToolCallCompleted)
+    after = {each.call_id: (each.at - START).total_seconds() - began for each in ended}
+    assert after == {"c1": pytest.approx(3), "c2": pytest.approx(1), "c3": 0, "c4": 0}
+    assert [each.call_id for each in ended[-2:]] == ["c2", "c1"]
+    assert [each.sequence for each in ended] == [1, 2, 3, 4]
+
+
+async def test_a_call_that_ended_is_published_also_where_the_one_beside_it_is_cut_off() -> None:
+    async def slow() -> str:
+        await anyio.sleep(3)
+        return "late"
+
+    bench = kernel_bench(tools={"slow": slow, "look": "x"})
+    with anyio.move_on_after(1) as scope:
+        await run(bench, made("slow", "look"))
+    assert scope.cancelled_caught
+    assert [each.tool_name for each in bench.recorder.of(ToolCallCompleted)] == ["look"]
 
 
 async def test_without_parallel_calls_they_run_one_after_the_other() -> None:

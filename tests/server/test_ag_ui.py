@@ -150,6 +150,25 @@ async def test_a_call_that_is_not_made_is_shown_with_its_arguments() -> None:
     assert [given[each] for each in begun] == [expected[name] for name in begun.values()]
 
 
+async def test_calls_of_one_tool_beside_each_other_have_their_own_arguments_and_results() -> None:
+    """The second one has its result at once, from the turn before."""
+
+    def near(planet: str) -> str:
+        """Look at what is near a planet."""
+        return f"near {planet}"
+
+    beside = calls(call("near", planet="Venus"), call("near", planet="Mars"))
+    model = ScriptedLLM(call("near", planet="Mars"), beside, answer("Phobos and Deimos."))
+    async with served(model, near) as client:
+        found = await stream(client, body(user("What is near Mars and Venus?")))
+    given = {
+        e.tool_call_id: json.loads(e.delta)["planet"] for e in found if isinstance(e, ui.ToolCallArgsEvent)
+    }
+    results = {e.tool_call_id: e.content for e in found if isinstance(e, ui.ToolCallResultEvent)}
+    assert sorted(given.values()) == ["Mars", "Mars", "Venus"]
+    assert results == {made: f"near {planet}" for made, planet in given.items()}
+
+
 async def test_a_run_without_an_answer_says_why() -> None:
     """Interfaces show texts, not results."""
     model = ScriptedLLM(*[call("moons", planet="Mars")] * 2)

@@ -381,6 +381,8 @@ async def test_a_call_is_approved_and_another_denied(tmp_path: Path) -> None:
         shown = await ended(client, run_id)
         calls = [row for row in shown["document"]["rows"] if row["kind"] == "tool"]
         assert [row["state"] for row in calls] == ["done", "denied"]
+        details = (await client.get(f"/api/runs/{run_id}/rows/{calls[0]['id']}")).json()
+        assert (details["shown"], details["is_shortened"]) == ("sent one", False)
         details = (await client.get(f"/api/runs/{run_id}/rows/{calls[1]['id']}")).json()
         assert details["approval"] | {"copied": None} == {
             "approved": False,

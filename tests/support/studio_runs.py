@@ -314,10 +314,11 @@ async def long_run(path: Path, turns: int) -> RunId:
             )
         )
         step = events.ReasoningStepCompleted
-        log(step(*stamp(), "reactive", turn, "reactive:main", action=asked.described, **origin))
+        place = ("reactive", turn, "reactive:main")
+        log(step(*stamp(), *place, action=asked.described, call_id=asked.id, **origin))
         log(events.ToolCallStarted(*stamp(), "file_letter", asked.id, asked.arguments, **origin))
-        log(step(*stamp(), "reactive", turn, "reactive:main", observation=result, **origin))
         log(events.ToolCallCompleted(*stamp(), "file_letter", asked.id, True, 3.0, result=result, **origin))
+        log(step(*stamp(), *place, observation=result, call_id=asked.id, **origin))
         log(events.GuidanceGiven(*stamp(), "requirements", f"{turns - turn} letters are left.", **origin))
         latest = (*latest, AssistantMessage("", (asked,)), ToolMessage(asked.id, "file_letter", result))[-12:]
     log(events.TaskCompleted(*stamp(), _result(run_id, begun), **origin))

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any, TypeAlias
 
 from attrs import define, field
@@ -64,7 +64,6 @@ class _RunSpans:
     conversation: Attributes
     models: dict[int, _OpenSpan] = field(factory=dict)
     tools: dict[CallId, _OpenSpan] = field(factory=dict)
-    decided: dict[CallId, datetime] = field(factory=dict)
     plans: dict[PlanId, _OpenSpan] = field(factory=dict)
 
 
@@ -110,13 +109,11 @@ class OpenTelemetryHandler:
             events.ModelCallCompleted: self._complete_model_call,
             events.ModelCallAbandoned: self._abandon_model_call,
             events.ToolCallStarted: self._begin_tool_call,
-            events.ReasoningStepCompleted: self._show_observation,
             events.ToolCallCompleted: self._complete_tool_call,
             events.PlanCreated: self._begin_plan,
             events.PlanStepChanged: self._tell_of_plan_step,
             events.PlanEnded: self._end_plan,
             **dict.fromkeys(_NAMED_EVENTS, _add_named_event),
-            events.ApprovalDecided: _note_decision,
         }
 
     def __call__(self, event: Any) -> None:
@@ -237,23 +234,19 @@ class OpenTelemetryHandler:
             f"execute_tool {event.tool_name}", SpanKind.INTERNAL, event, attributes
         )
 
-    def _show_observation(self, event: events.ReasoningStepCompleted, spans: _RunSpans) -> None:
-        if self._content and event.observation is not None:
-            for opened in list(spans.tools.values())[:1]:  # observations come in the order of the calls
-                opened.span.set_attribute("gen_ai.tool.call.result", event.observation)
-
     def _complete_tool_call(self, event: events.ToolCallCompleted, spans: _RunSpans) -> None:
         opened = spans.tools.pop(event.call_id, None)
         if opened is None:
             return
+        attributes: Attributes = {}
         if self._content and event.arguments is not None:  # an approver has changed them
-            opened.span.set_attribute("gen_ai.tool.call.arguments", _json(event.arguments))
-        is_current = trace.get_current_span() is opened.span
+            attributes["gen_ai.tool.call.arguments"] = _json(event.arguments)
+        if self._content and event.success:
+            result = event.result
+            attributes["gen_ai.tool.call.result"] = result if isinstance(result, str) else _json(result)
         if not event.replayed:
-            ended = _end_of_call(event, spans.decided.pop(event.call_id, opened.began))
-            self._close(opened, ended, {}, "" if event.success else "tool_error", event.error)
-        if is_current:  # parallel calls have separate contexts
-            contexts.attach(opened.before)
+            self._close(opened, event.at, attributes, "" if event.success else "tool_error", event.error)
+        contexts.attach(opened.before)
 
     def _begin_plan(self, event: events.PlanCreated, spans: _RunSpans) -> None:
         attributes: Attributes = {"gen_ai.operation.name": "plan"}
@@ -309,21 +302,6 @@ _NAMED_EVENTS = (
 
 def _add_named_event(event: events.Event, spans: _RunSpans) -> None:
     spans.run.span.add_event(type(event).__name__, timestamp=_nanoseconds(event.at))
-
-
-def _note_decision(event: events.ApprovalDecided, spans: _RunSpans) -> None:
-    spans.decided[event.call_id] = event.at
-    _add_named_event(event, spans)
-
-
-def _end_of_call(event: events.ToolCallCompleted, began: datetime) -> datetime:
-    """Return when a call ended; its event comes after the last of the calls beside it."""
-    is_measured = (
-        event.duration_ms > 0 if event.origin == "executed" else event.origin in ("stored", "refused")
-    )
-    if not is_measured:
-        return event.at  # it waited for others, or was not measured
-    return min(event.at, began + timedelta(milliseconds=event.duration_ms))
 
 
 def _current_model_call(spans: _RunSpans) -> _OpenSpan | None:

@@ -11,7 +11,6 @@ import time
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import aclosing, contextmanager
-from datetime import timedelta
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from itertools import pairwise
 from pathlib import Path
@@ -37,7 +36,6 @@ from reactive_agents.adapters.system import trace_headers
 from reactive_agents.adapters.telemetry.console import describe
 from reactive_agents.core.errors import ModelUnavailable
 from reactive_agents.core.events import (
-    ApprovalDecided,
     ModelCallCompleted,
     ToolCallCompleted,
     ToolCallStarted,
@@ -206,7 +204,7 @@ def test_calls_beside_each_other_are_current_each_in_its_own_tool() -> None:
     assert trace_headers() == {}
 
 
-def test_calls_beside_each_other_last_as_long_as_each_of_them_took() -> None:
+def test_the_span_of_a_call_ends_with_it_and_not_with_those_beside_it() -> None:
     traced, recorder = Traced(), EventRecorder()
 
     @tool
@@ -221,24 +219,23 @@ def test_calls_beside_each_other_last_as_long_as_each_of_them_took() -> None:
         return at
 
     model = ScriptedLLM(
-        calls(call("quick", at="a"), call("slow", at="b"), call("quick", at="c")), answer("So.")
+        calls(call("slow", at="a"), call("quick", at="b"), call("quick", at="c")), answer("So.")
     )
     builder = ReactiveAgents.create().with_llm(model).with_reasoning().with_tools(quick, slow)
     agent = builder.with_approval(lambda _: True).with_telemetry(traced.provider).build()
     agent.subscribe(recorder)
-    agent.run_sync("Look at all.")
+    result = agent.run_sync("Look at all.")
+    assert [each.content for each in result.steps if each.type == "observation"] == ["a", "b", "c"]
     spans = {
         (each.attributes or {}).get("gen_ai.tool.call.id"): each
         for each in traced.exporter.get_finished_spans()
     }
-    decided = {each.call_id: each.at for each in recorder.of(ApprovalDecided)}
-    started = {each.call_id: decided.get(each.call_id, each.at) for each in recorder.of(ToolCallStarted)}
     ended = recorder.of(ToolCallCompleted)
-    assert len(ended) == 3
+    assert [each.tool_name for each in ended] == ["quick", "quick", "slow"]
     for each in ended:
-        took = timedelta(milliseconds=each.duration_ms)
-        end = min(each.at, started[each.call_id] + took)
-        assert spans[each.call_id].end_time == int(end.timestamp() * 1_000_000) * 1000
+        span = spans[each.call_id]
+        assert span.end_time == int(each.at.timestamp() * 1_000_000) * 1000
+        assert span.parent == spans[ended[0].call_id].parent
 
 
 @pytest.mark.system
