@@ -155,6 +155,52 @@ async def test_failures_can_be_returned_in_their_places() -> None:
     assert output == """["3", "price: The tool 'price' failed (ValueError): no such product", "2"]"""
 
 
+async def test_with_a_limit_only_so_many_calls_are_under_way_at_once() -> None:
+    under_way, most = 0, 0
+
+    async def several(run: WorkflowRun, task: str) -> list[str]:
+        async def watched(name: str) -> int:
+            nonlocal under_way, most
+            under_way += 1
+            most = max(most, under_way)
+            try:
+                found: int = await run.call("price", product=name)
+                await anyio.sleep(0.01)
+            finally:
+                under_way -= 1
+            return found
+
+        names = ("abc", "?", "ab", "a", "abcd")
+        made = await run.gather(*map(watched, names), return_exceptions=True, limit=2)
+        return [str(each)[:5] for each in made]
+
+    assert (await shop(several).build().run("look up")).output == '["3", "price", "2", "1", "4"]'
+    assert most == 2
+
+
+@pytest.mark.parametrize(
+    ("limit", "error"),
+    [
+        (0, "ValueError: limit: got 0, expected 1 or more"),
+        (True, "TypeError: limit: got True, expected a whole number, 1 or more"),
+        ("2", "TypeError: limit: got '2', expected a whole number, 1 or more"),
+    ],
+)
+async def test_a_limit_that_is_none_is_an_error_before_any_call(
+    limit: Any, error: str, recwarn: pytest.WarningsRecorder
+) -> None:
+    async def several(run: WorkflowRun, task: str) -> str:
+        try:
+            await run.gather(run.call("pay", amount=1), run.call("pay", amount=2), limit=limit)
+        except (TypeError, ValueError) as wrong:
+            return f"{type(wrong).__name__}: {wrong}"
+        return "none"
+
+    assert (await shop(several).build().run("x")).output == error
+    assert not paid
+    assert not [each for each in recwarn if "never awaited" in str(each.message)]
+
+
 async def _raises(run: WorkflowRun) -> None:
     raise KeyError("stock")
 

@@ -240,13 +240,15 @@ class WorkflowRun(Generic[Deps]):
         return state.output
 
     @overload
-    async def gather(self, *calls: Awaitable[_T]) -> list[_T]: ...
+    async def gather(self, *calls: Awaitable[_T], limit: int | None = None) -> list[_T]: ...
 
     @overload
-    async def gather(self, *calls: Awaitable[_T], return_exceptions: bool) -> list[_T | Exception]: ...
+    async def gather(
+        self, *calls: Awaitable[_T], return_exceptions: bool, limit: int | None = None
+    ) -> list[_T | Exception]: ...
 
     async def gather(
-        self, *calls: Awaitable[_T], return_exceptions: bool = False
+        self, *calls: Awaitable[_T], return_exceptions: bool = False, limit: int | None = None
     ) -> list[_T] | list[_T | Exception]:
         """Await calls side by side, and return their results in order.
 
@@ -256,12 +258,17 @@ class WorkflowRun(Generic[Deps]):
 
         Args:
             return_exceptions: whether to return exceptions in the place of results, and raise none.
+            limit: how many are under way at once at most, 1 or more; ``None`` for all.
+
+        Raises:
+            TypeError, ValueError: the limit is no whole number, or below 1; nothing was begun.
         """
         try:
+            if limit is not None and (not isinstance(limit, int) or isinstance(limit, bool)):
+                raise TypeError(f"limit: got {abbreviated(limit)}, expected a whole number, 1 or more")
             with self._begun("gather") as place:
-                outcomes = await effects.gather(
-                    [_beside(call, (*place, number)) for number, call in enumerate(calls)]
-                )
+                beside = [_beside(call, (*place, number)) for number, call in enumerate(calls)]
+                outcomes = await effects.gather(beside, limit=limit)
         finally:
             for call in calls:
                 if iscoroutine(call):
