@@ -19,6 +19,7 @@ from collections.abc import (
     Iterator,
     Mapping,
     MutableMapping,
+    Sequence,
     ValuesView,
 )
 from contextlib import (
@@ -29,7 +30,7 @@ from contextlib import (
 )
 from contextvars import ContextVar
 from threading import RLock
-from typing import Any, Generic, Protocol
+from typing import Any, Generic, Protocol, TypeAlias
 
 from attrs import field, frozen
 from typing_extensions import TypeVar
@@ -66,6 +67,10 @@ class ProgressReport(Protocol):
     def emit(self, name: str, data: Json) -> Awaitable[None]:
         """Take data for the readers of the events."""
         ...
+
+
+AskPerson: TypeAlias = Callable[[str, str, tuple[str, ...]], Awaitable[str]]
+"""Asks the question of a call, with its key and the options; returns the answer."""
 
 
 class _NoReport:
@@ -240,6 +245,7 @@ class RunContext(Generic[Deps]):
     tags: tuple[str, ...] = ()
     state: SessionState = field(factory=SessionState, converter=_as_state, repr=False)
     _report: ProgressReport | None = field(default=None, repr=False)
+    _ask_person: AskPerson | None = field(default=None, repr=False)
 
     def progress(self, progress: float | None = None, message: str = "") -> Awaitable[None]:
         """Report the progress of the call, as the event ``ToolProgressed``.
@@ -274,6 +280,33 @@ class RunContext(Generic[Deps]):
         if (size := state_size(copy)) > MOST_STATE:
             raise ValueError(f"emit: got {size:,} characters of JSON, expected at most {MOST_STATE:,}")
         return NO_REPORT if self._report is None else self._report.emit(name, copy["data"])
+
+    async def ask_user(self, text: str, options: Sequence[str] = ()) -> str:
+        """Ask a person in the middle of a call, and return the answer.
+
+        The question waits where those of the tool ``ask-user`` do. The time limit of the tool stands still
+        meanwhile. A durable run records the answer: a call that is run again after a crash gets it at once,
+        if it asks the same question. A plain function calls it by ``anyio.from_thread.run``.
+
+        Args:
+            text: the question.
+            options: answers to choose from; any other is an answer too.
+
+        Raises:
+            ModelRetry: nobody answered. If the tool lets it pass, its call fails, and the model reads why.
+            RuntimeError: there is no call of a tool, or it has ended.
+            TypeError: the question or an option is no text.
+            ValueError: the question is blank.
+        """
+        if not isinstance(text, str):
+            raise TypeError(f"ask_user: text: got {abbreviated(text)}, expected a question")
+        if not text.strip():
+            raise ValueError(f"ask_user: text: got {abbreviated(text)}, expected a question")
+        if not isinstance(options, list | tuple) or not all(isinstance(each, str) for each in options):
+            raise TypeError(f"ask_user: options: got {abbreviated(options)}, expected a list of texts")
+        if self._ask_person is None or not self.idempotency_key:
+            raise RuntimeError("ask_user: only a call of a tool, or its wrapper, can wait for a person")
+        return await self._ask_person(self.idempotency_key, text, tuple(options))
 
 
 CHECKED_RUN: ContextVar[Callable[[], RunContext[Any]] | None] = ContextVar("CHECKED_RUN", default=None)

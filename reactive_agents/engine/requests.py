@@ -30,6 +30,7 @@ from reactive_agents.core.governance import (
 from reactive_agents.core.ids import RequestId
 from reactive_agents.core.json import copied_json
 from reactive_agents.core.messages import ToolCall
+from reactive_agents.core.results import ModelRetry
 from reactive_agents.core.tools import ASK_USER, ToolResult, ToolScope
 from reactive_agents.effects import BrokenContract, Effect, attempt_foreign, effect
 from reactive_agents.engine.context import CALLER
@@ -165,16 +166,50 @@ async def request_reply(
     ``ToolFailed`` when the reply says that the call failed.
     """
     clock = services.ports.clock
-    request = _request(call, scope, timeout_s)
-    caller = CALLER.get()
+    started, request = clock.monotonic(), _request(call, scope, timeout_s)
+    reply = await _reply(request, call, scope.deadline, services)
+    if reply.missing:
+        return Failure(errors.ToolNotAnswered(call.name, reply.missing))
+    if reply.error:
+        return Failure(errors.ToolFailed(call.name, reply.error))
+    try:
+        json.dumps(reply.value)
+    except (TypeError, ValueError) as error:
+        return Failure(errors.ToolFailed(call.name, f"The delivered result is not JSON data: {error}"))
+    took_ms = (clock.monotonic() - started) * 1000
+    return Success(ToolResult(call.id, call.name, reply.value, duration_ms=took_ms))
+
+
+async def request_answer(
+    call: ToolCall, request_id: RequestId, text: str, options: tuple[str, ...], services: EngineServices
+) -> str:
+    """Return a person's answer to a question in the middle of a call.
+
+    Raises:
+        ModelRetry: there is no one to ask, or no answer comes in time.
+    """
+    context = services.handle.context
+    whose = (context.run_id, context.task_id, context.agent_id, request_id, call.id)
+    request = QuestionRequest(*whose, text, options, services.settings.timeouts.answer_s)
+    asked = evolve(call, arguments={"question": text, "options": [*options]})
+    reply = await _reply(request, asked, context.deadline, services)
+    if reply.missing or not isinstance(reply.value, str):
+        raise ModelRetry(f"Its question was not answered: {reply.missing or reply.error}")
+    return reply.value
+
+
+async def _reply(
+    request: PersonRequest, call: ToolCall, deadline: float | None, services: EngineServices
+) -> Reply:
+    """Return the reply to a request, or what the model reads of why there is none."""
+    clock, caller = services.ports.clock, CALLER.get()
     desk = None if caller is None else caller.desk(request)
     if desk is None:
-        return Failure(errors.ToolNotAnswered(call.name, NOBODY))
-    started = clock.monotonic()
+        return Reply(missing=NOBODY)
     publish = partial(_publish_request, request, call, services)
 
     async def reply_in_time() -> Result[Reply, errors.ServiceFailed]:
-        left_s = None if scope.deadline is None else scope.deadline - clock.monotonic()
+        left_s = None if deadline is None else deadline - clock.monotonic()
         with anyio.move_on_after(left_s):
             return await _settled(
                 "requests", desk, RequestDesk.reply, request, Reply, publish, services.journal
@@ -186,21 +221,13 @@ async def request_reply(
     detail = f"{kind}. The arguments: {redacted_arguments(call.arguments, services)}"
     await append_or_report("request", services, subject=call.name, detail=detail, call_id=call.id)
     if services.handle.failure is not None:
-        return Failure(errors.ToolNotAnswered(call.name, _UNRECORDED.message))
+        return Reply(missing=_UNRECORDED.message)
     audit = partial(_audited_reply, request, call, services)
     end = partial(_publish_reply, request, call, services)
     reply = _reply_in(await _awaited(services, reply_in_time(), audit, end))
-    if reply.missing:
-        advice = " Go on without it, or say what is missing." if is_question else ""
-        return Failure(errors.ToolNotAnswered(call.name, f"{reply.missing}{advice}"))
-    if reply.error:
-        return Failure(errors.ToolFailed(call.name, reply.error))
-    try:
-        json.dumps(reply.value)
-    except (TypeError, ValueError) as error:
-        return Failure(errors.ToolFailed(call.name, f"The delivered result is not JSON data: {error}"))
-    took_ms = (clock.monotonic() - started) * 1000
-    return Success(ToolResult(call.id, call.name, reply.value, duration_ms=took_ms))
+    if reply.missing and is_question:
+        return Reply(missing=f"{reply.missing} Go on without it, or say what is missing.")
+    return reply
 
 
 def _publish_request(request: PersonRequest, call: ToolCall, services: EngineServices) -> None:

@@ -29,7 +29,7 @@ from ulid_transform import bytes_to_ulid
 from reactive_agents.core import errors
 from reactive_agents.core.codec import data_to_json, encode
 from reactive_agents.core.events import TaskFailed, ToolCallInDoubt
-from reactive_agents.core.governance import ApprovalDecision, ApprovalRequest
+from reactive_agents.core.governance import ApprovalDecision, ApprovalRequest, QuestionRequest, Reply
 from reactive_agents.core.ids import ApprovalId, CallId, RunId, StepId
 from reactive_agents.core.json import Json, JsonObject
 from reactive_agents.core.messages import AssistantMessage, Message, ToolCall, UserMessage
@@ -511,6 +511,8 @@ class RunJournal:
         if intent is not None:
             edited: Any = data_of(intent).get("edited")
             outcome = await self._outcome_in_doubt(key, evolve(made, edited=edited))
+            if outcome is not None:
+                await self._drop_questions(self.record, key)
         if outcome is None:
             outcome = await self._make(key, made, branch)
         await self._keep_outcome(key, made, outcome)
@@ -846,25 +848,35 @@ class RunJournal:
             raise stopped[0]
 
     async def _question_key(self, request: object) -> str:
-        """Return the key of a question; an approval holds for no changed call."""
+        """Return the key of a request; an answer holds for no other call or question."""
         branch = _branch_of(self)
         while True:
             key = f"{branch.name('q')}?"
             known = self.entries.get(key)
-            if (
-                known is None
-                or not isinstance(request, ApprovalRequest)
-                or not self.entries.may_differ(known)
-            ):
+            if known is None:
+                return key
+            compared: Sequence[str] = ()
+            if isinstance(request, QuestionRequest):
+                compared = ("text", "options")
+            elif isinstance(request, ApprovalRequest) and self.entries.may_differ(known):
+                compared = ("tool_name", "arguments")
+            if not compared:
                 return key
             asked, now = (
                 cast(dict[str, Any], each["request"])
                 for each in (data_of(known), json.loads(data_to_json(question_data(request))))
             )
-            if all(asked.get(name) == now[name] for name in ("tool_name", "arguments")):
+            if all(asked.get(name) == now[name] for name in compared):
                 return key
             if self.record is not None:  # nobody else needs to decide on it
-                await self._answer(self.record, key, ApprovalDecision(False, "The call has changed."))
+                await self._answer(self.record, key, _dropped(data_of(known), "The call has changed."))
+
+    async def _drop_questions(self, record: RunRecord | None, key: str) -> None:
+        """Answer what the function of a call asked, since that is not run again."""
+        for each in [*self.entries.values()]:
+            is_open = each.kind == "question" and f"{each.key}=" not in self.entries
+            if record is not None and is_open and each.key.startswith(f"{key}/"):
+                await self._answer(record, each.key, _dropped(data_of(each), "The call is not run again."))
 
     async def _answer(self, record: RunRecord, question: str, value: object) -> None:
         """Record the answer to a question, unless it has one."""
@@ -1005,6 +1017,12 @@ def _branch_of(journal: RunJournal) -> RunBranch:
     if branch is None:
         raise RuntimeError("A call of a durable run was made outside of its context.")
     return branch
+
+
+def _dropped(question: JsonObject, reason: str) -> ApprovalDecision | Reply:
+    """Return the answer to a recorded question that nobody needs to answer any more."""
+    is_approval = question.get("kind") == "approval"
+    return ApprovalDecision(False, reason) if is_approval else Reply(missing=reason)
 
 
 async def _turn_or_stop(run_id: RunId, begin: Callable[[], Awaitable[Any]]) -> Any:

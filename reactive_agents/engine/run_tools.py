@@ -9,12 +9,14 @@ from math import isnan
 from threading import Lock
 from typing import TYPE_CHECKING, Any
 
+from anyio import CancelScope
 from attrs import evolve
 from returns.result import Failure, Result, Success
 
 from reactive_agents.core import errors, events
 from reactive_agents.core.events import ToolCallStarted
 from reactive_agents.core.governance import made_with
+from reactive_agents.core.ids import RequestId
 from reactive_agents.core.json import Json, JsonObject
 from reactive_agents.core.messages import ToolCall
 from reactive_agents.core.redaction import joined_texts, redact_texts
@@ -31,7 +33,7 @@ from reactive_agents.core.values import replaced
 from reactive_agents.effects import BrokenContract, attempt, attempt_foreign, effect
 from reactive_agents.engine.context import CALLER
 from reactive_agents.engine.guardrail import check_text, redact_sub_runs, withheld_result
-from reactive_agents.engine.requests import request_reply
+from reactive_agents.engine.requests import request_answer, request_reply
 from reactive_agents.engine.run_records import append_denial
 from reactive_agents.engine.services import EngineServices
 from reactive_agents.event_loop import CallSoon
@@ -51,6 +53,7 @@ if TYPE_CHECKING:
         GuardrailReport,
         GuardrailStage,
     )
+    from reactive_agents.core.run_context import RunContext
     from reactive_agents.engine.run_journal import RunJournal
 
 
@@ -88,9 +91,9 @@ class RunTools:
         failed = handle.failed_calls.get(call.name, 0)
         report = CallProgress(call, events, handle.control.call_soon) if events.are_read() else None
         events.publish(ToolCallStarted, call.name, call.id, call.arguments)
-        making = partial(self._services.run_context, tool_call_id=call.id, tool_name=call.name, retry=failed)
-        scope = replaced(scope, run_context=making, report=report, known_texts=tuple(handle.known_texts))
         under_way = _CallUnderWay(call, approver)
+        making = partial(self._run_context, under_way, failed)
+        scope = replaced(scope, run_context=making, report=report, known_texts=tuple(handle.known_texts))
         try:
             executed = await self._execute(under_way, scope)
         except BaseException:
@@ -99,6 +102,7 @@ class RunTools:
             handle.interrupted_calls[scope.call_key] = under_way.call, is_in_doubt
             raise
         finally:
+            under_way.end()
             if report is not None:
                 report.end()
         worked = isinstance(executed, Success) and executed.unwrap().success
@@ -114,6 +118,25 @@ class RunTools:
         elif failed:
             handle.failed_calls.pop(call.name, None)
         return executed
+
+    def _run_context(self, under_way: _CallUnderWay, failed: int) -> RunContext[Any]:
+        """Return the context of a call, whose tool failed so often in a row before."""
+        call, ask = under_way.call, partial(self._ask_person, under_way)
+        return self._services.run_context(
+            tool_call_id=call.id, tool_name=call.name, retry=failed, ask_person=ask
+        )
+
+    async def _ask_person(
+        self, under_way: _CallUnderWay, key: str, text: str, options: tuple[str, ...]
+    ) -> str:
+        """Return a person's answer to a question of the function under a key."""
+        call, questions = under_way.call, under_way.questions
+        if not under_way.has_ended:
+            with CancelScope() as scope:
+                questions.append(scope)
+                request_id = RequestId(f"{key}/question-{len(questions)}")
+                return await request_answer(call, request_id, text, options, self._services)
+        raise RuntimeError(f"ask_user: the call of {call.name!r} has ended")
 
     async def _execute(
         self, under_way: _CallUnderWay, scope: ToolScope
@@ -306,11 +329,14 @@ class _CallUnderWay:
 
     Attributes:
         is_running: whether it runs, and nobody is being asked about it.
+        questions: the scopes of the questions that its function has asked.
     """
 
     def __init__(self, call: ToolCall, asked: Approver | None) -> None:
         self.call = call
         self.is_running = False
+        self.has_ended = False
+        self.questions: list[CancelScope] = []
         self._asked = asked
         self._was_begun = False
 
@@ -327,6 +353,12 @@ class _CallUnderWay:
     def note_begun(self) -> None:
         """Note that a process which has ended had begun the call."""
         self._was_begun = True
+
+    def end(self) -> None:
+        """Ask nothing more; a thread or task that it has left may still wait for an answer."""
+        self.has_ended = True
+        for each in self.questions:
+            each.cancel()
 
     @effect
     async def decide(self, request: ApprovalRequest) -> Result[ApprovalDecision, errors.ServiceFailed]:

@@ -23,7 +23,7 @@ from reactive_agents.core.ids import AgentId, RunId, TaskId
 from reactive_agents.core.messages import Message
 from reactive_agents.core.persistent import NO_ITEMS, PersistentList
 from reactive_agents.core.redaction import Redactor
-from reactive_agents.core.run_context import ContextFunction, RunContext, SessionState, can_take
+from reactive_agents.core.run_context import AskPerson, ContextFunction, RunContext, SessionState, can_take
 from reactive_agents.core.settings import RunSettings
 from reactive_agents.core.tasks import SubRun, Task, TaskResult
 from reactive_agents.core.tools import ASK_USER, KnownText, ToolResult
@@ -516,7 +516,12 @@ class EngineServices(Value):
     redactor: Redactor | None = None
 
     def run_context(
-        self, *, tool_call_id: str | None = None, tool_name: str = "", retry: int = 0
+        self,
+        *,
+        tool_call_id: str | None = None,
+        tool_name: str = "",
+        retry: int = 0,
+        ask_person: AskPerson | None = None,
     ) -> RunContext[Any]:
         """Return the present context for a function of the program."""
         context, state = self.handle.context, self.handle.state
@@ -535,6 +540,7 @@ class EngineServices(Value):
             metadata=task.metadata,
             tags=task.tags,
             state=SessionState(state, read_only=True) if tool_call_id is None else state,
+            ask_person=ask_person,
         )
 
     def seconds_left(self) -> float:
