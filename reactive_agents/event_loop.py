@@ -378,7 +378,7 @@ class Timeout:
 
 
 TIMEOUTS: ContextVar[tuple[Timeout, ...]] = ContextVar("timeouts", default=())
-"""The timeouts of the tool calls within which this code runs."""
+"""The timeouts of the tool calls, and of the step of a persona, within which this code runs."""
 
 
 @contextmanager

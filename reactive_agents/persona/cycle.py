@@ -41,7 +41,7 @@ from reactive_agents.effects import Effect, attempt, beside
 from reactive_agents.engine.conversations import shown_history
 from reactive_agents.engine.guardrail import publish_findings
 from reactive_agents.engine.services import RunOverrides
-from reactive_agents.event_loop import to_the_end
+from reactive_agents.event_loop import TIMEOUTS, Timeout, to_the_end
 from reactive_agents.kernel import KernelServices, MeteredLLM, RunBudget, RunEvents
 from reactive_agents.kernel.context import UsageAccount
 from reactive_agents.kernel.policies.requirements import ABSTENTION
@@ -681,14 +681,17 @@ async def _run_with_timeout(
 ) -> tuple[RunEnd, bool]:
     """Run the task; return its result and whether it timed out.
 
-    On a timeout the engine cancels the run, so that its usage is recorded. A durable one that another process
-    has, such as a recovery of the agent, is waited for no longer.
+    While the run waits for a person, the time stands still. On a timeout the engine cancels the run, so that
+    its usage is recorded. A durable one that another process has, such as a recovery of the agent, is waited
+    for no longer.
     """
-    engine, timed_out = cycle.domain.engine, False
+    engine, timed_out, timeout = cycle.domain.engine, False, Timeout()
 
     async def cancel_later(scope: anyio.CancelScope) -> None:
         nonlocal timed_out
-        await anyio.sleep(cycle.settings.timeouts.step_s)
+        with anyio.CancelScope() as time_left:
+            timeout.begin(time_left, cycle.settings.timeouts.step_s)
+            await anyio.sleep_forever()
         timed_out = True
         if engine.ports.record != Nothing and engine.get_context(task.id) == Nothing:
             scope.cancel()
@@ -697,10 +700,13 @@ async def _run_with_timeout(
     elsewhere = errors.ExecutionError("Another process has the run of the step.", task.id, "think")
     ended: RunEnd = Failure(elsewhere)
     async with beside(cancel_later):
+        above = TIMEOUTS.set((*TIMEOUTS.get(), timeout))
         try:
             ended = await engine.conduct(task, run_id=run_id, streaming=streaming, overrides=overrides)
         except Exception as error:  # noqa: BLE001 - strategies, tools and hooks are the user's code; the persona continues
             ended = Failure(errors.ExecutionError(f"{type(error).__name__}: {error}", task.id, "think"))
+        finally:
+            TIMEOUTS.reset(above)
     return ended, timed_out
 
 

@@ -15,7 +15,7 @@ import pytest
 from reactive_agents import AgentError, PersonaConfig, Personas, ReactiveAgents, read_persona, tool
 from reactive_agents.core.errors import DecodeError, InvalidConfig
 from reactive_agents.core.events import ModelTextStreamed, TaskStarted, ToolCallCompleted
-from reactive_agents.core.governance import ApprovalDecision
+from reactive_agents.core.governance import ApprovalDecision, ApprovalRequest
 from reactive_agents.core.persona_events import PersonaEventReceived
 from reactive_agents.core.personas import DomainEvent
 from reactive_agents.effects import attempt
@@ -31,6 +31,7 @@ from reactive_agents.testing import (
 )
 from reactive_agents.testing.core import START
 from tests.support.personas import assessed, planned
+from tests.support.virtual_time import in_virtual_time
 
 pytestmark = pytest.mark.anyio
 
@@ -136,6 +137,27 @@ async def test_a_declined_call_is_denied_access_whatever_the_person_says() -> No
     async with described.build() as ada:
         outcome = await ada.send("Refund my order.")
     assert (outcome.status, outcome.answer) == ("completed", "It was denied.")
+
+
+@in_virtual_time
+async def test_the_time_of_a_step_stands_still_while_it_waits_for_a_person() -> None:
+    @tool(requires_approval=True)
+    async def refund(order: int) -> str:
+        """Refund an order."""
+        return "Refunded."
+
+    async def after_lunch(_: ApprovalRequest) -> bool:
+        await anyio.sleep(50)
+        return True
+
+    llm = ScriptedLLM(call("refund", order=7), answer("Order 7 is refunded."))
+    agent = ReactiveAgents.create().with_llm(llm).with_reasoning().with_tools(refund)
+    agent = agent.with_approval(after_lunch, timeout_s=100)
+    described = Personas.create("Ada").with_memory(":memory:").with_llm(llm).with_domain("chat", agent)
+    described = described.with_options(reasoning=False, evaluation="off", timeouts={"step_s": 10.0})
+    async with described.build() as ada:
+        outcome = await ada.send("Refund order 7.")
+    assert (outcome.status, outcome.answer) == ("completed", "Order 7 is refunded.")
 
 
 @pytest.mark.parametrize("streaming", [True, False])
