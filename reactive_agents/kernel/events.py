@@ -23,7 +23,6 @@ from reactive_agents.kernel.state import Guidance, KernelState
 from reactive_agents.ports import Clock, EventBus
 
 if TYPE_CHECKING:
-    from reactive_agents.core.errors import KernelErrors
     from reactive_agents.core.events import AgentEvent
     from reactive_agents.kernel.streamed_answer import AnswerStream
 
@@ -259,9 +258,6 @@ class KernelHooks:
             iteration=state.iteration,
             total_tokens=state.tokens,
         )
-
-    def on_error(self, state: KernelState, error: KernelErrors | None) -> None:
-        """Publish nothing: the engine publishes that a run failed."""
 
     def on_compacted(self, state: KernelState, **how: Any) -> None:
         """Publish a ``ContextCompacted`` with these fields and the iteration."""

@@ -324,9 +324,9 @@ def _with_outcome(state: KernelState, context: KernelContext) -> KernelState:
 
 
 def _publish_end(state: KernelState, context: KernelContext) -> None:
-    if state.status == "failed":
-        context.hooks.on_error(state, state.error)
-    elif state.terminated_by != ENDED_BY:  # what a given call returned is no answer
+    if (
+        state.status != "failed" and state.terminated_by != ENDED_BY
+    ):  # what a given call returned is no answer
         context.hooks.on_done(state)
 
 

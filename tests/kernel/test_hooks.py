@@ -7,7 +7,6 @@ import json
 import pytest
 from attrs import evolve
 
-from reactive_agents.core.errors import KernelFailed
 from reactive_agents.core.events import FinalAnswerProduced, ReasoningStepCompleted, ToolCallCompleted
 from reactive_agents.core.ids import CallId
 from reactive_agents.core.messages import ToolCall
@@ -68,12 +67,6 @@ def test_the_end_of_a_run_is_one_event() -> None:
     ]
 
 
-def test_an_error_is_no_event_of_the_kernel() -> None:
-    hooks, recorder = watched()
-    hooks.on_error(STATE, KernelFailed("It gave up.", "react"))
-    assert recorder.events == []
-
-
 @pytest.mark.anyio
 async def test_without_a_bus_the_hooks_do_nothing() -> None:
     assert build_kernel_hooks(None) is noop_hooks
@@ -82,7 +75,6 @@ async def test_without_a_bus_the_hooks_do_nothing() -> None:
     await noop_hooks.on_result(ToolResult(CallId("c1"), "add"))
     await noop_hooks.on_observations(STATE, (ToolResult(CallId("c1"), "add"),), ("shown",))
     noop_hooks.on_done(STATE)
-    noop_hooks.on_error(STATE, None)
 
 
 def test_a_malformed_call_is_described_by_what_came() -> None:
