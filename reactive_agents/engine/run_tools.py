@@ -355,7 +355,7 @@ class _CallUnderWay:
         self._was_begun = True
 
     def end(self) -> None:
-        """Ask nothing more; a thread or task that it has left may still wait for an answer."""
+        """Ask nothing more, also for a thread or task that it has left behind."""
         self.has_ended = True
         for each in self.questions:
             each.cancel()

@@ -835,7 +835,7 @@ def tool_call_details(row: Row, known: KnownEvents) -> JsonObject:
 
 
 def _step_of(call_id: str, kind: str, numbers: Iterable[int], known: KnownEvents) -> JsonObject:
-    """Return the first action or observation of a call; empty if it is not among the events."""
+    """Return the first action or observation of a call; empty for none."""
     for number in numbers:
         body = known.body(number)
         if body.get(kind) and body.get("call_id") == call_id:
