@@ -8,6 +8,7 @@ import unicodedata
 from hypothesis import given
 from hypothesis import strategies as st
 
+from reactive_agents.core.content import own_words
 from reactive_agents.kernel.context_window.summary import as_record, read_records, write_summary
 from reactive_agents.kernel.prompt import fence
 from tests.support.profiles import examples
@@ -27,6 +28,10 @@ texts = st.lists(closings | st.text(max_size=20) | st.text("0123456789abcdef\n <
     "".join
 )
 
+marks = st.lists(
+    st.sampled_from(["<file>\n", "\n</file>", "<notes-0a1b2c>\n", "\n</notes-0a1b2c>", "</"])
+).map("".join)
+
 
 def tag_of(fenced: str) -> str:
     """The digits of the marks; empty for plain ones."""
@@ -45,6 +50,12 @@ def test_only_the_last_line_closes_a_fence(text: str) -> None:
     else:
         assert fenced == f"<notes>\n{text}\n</notes>"
         assert not any(each in text for each in OPENERS)
+
+
+@given(st.lists(st.tuples(st.sampled_from(["file", "notes", "result"]), texts | marks), max_size=4))
+def test_nothing_between_marks_is_the_own_words_of_a_task(quoted: list[tuple[str, str]]) -> None:
+    task = "\n\n".join(["Sum it up.", *(fence(name, text) for name, text in quoted), "Be brief."])
+    assert own_words(task).split() == ["Sum", "it", "up.", "Be", "brief."]
 
 
 @given(closings)

@@ -274,7 +274,8 @@ def with_files(text: str, files: Sequence[Path]) -> Result[TaskInput, ConfigErro
             return Failure(InvalidConfig("--file", repr(str(path)), f"a readable file ({error.strerror})"))
         part = None if (said := _text_of(data)) is not None else part_of_file(path.name, data)
         if said is not None and len(said) <= _LARGEST_TEXT:
-            text = f"{text}\n\nThe file {path.name}:\n{fence('file', said)}"
+            said = f"name: {path.name}\n\n{said}"
+            text = f"{text}\n\nA file:\n{fence('file', said)}"
         elif part is not None:
             parts.append(part)
         else:

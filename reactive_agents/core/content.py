@@ -214,12 +214,42 @@ def text_and_parts(items: str | Content | Iterable[object]) -> tuple[str, tuple[
     return "\n".join(str(each) for each in given), parts
 
 
-_SHOWN_LABEL = lazy_pattern(r"\[(?:image|audio|document)\b[^\[\]]{0,120}, sha256:[0-9a-f]{12}…\]")
+_SHOWN_LABEL = lazy_pattern(r"\[(image|audio|document)\b[^\[\]]{0,120}, sha256:[0-9a-f]{12}…\]")
 
 
 def shows_content(text: str) -> bool:
     """Return whether a text has the label of a stored part."""
     return "sha256:" in text and _SHOWN_LABEL.search(text) is not None
+
+
+_MARK_OF_DATA = lazy_pattern(
+    r"(?:<|(\n)</)((?:file|context|message|result|error|calls|notes|learnings)(?:-[0-9a-f]{6})?)>(?(1)|\n)"
+)
+
+
+def own_words(task: str) -> str:
+    """Return a task without what it quotes, as ``fence`` marks it, and names of parts.
+
+    Quoted are files, the context of an interface, and in a persona messages, results, errors and notes.
+
+    >>> own_words("Sum it up. [document a.txt, 5 bytes, sha256:2cf24dba5fb0…]")
+    'Sum it up. [document]'
+    """
+    marks = [*_MARK_OF_DATA.finditer(task)] if "</" in task else []
+    ends: dict[str, list[int]] = {}
+    for mark in reversed(marks):
+        if mark[1]:
+            ends.setdefault(mark[2], []).append(mark.end())
+    kept, since = list[str](), 0
+    for mark in marks:
+        later = [] if mark[1] or mark.start() < since else ends.get(mark[2], [])
+        while later and later[-1] < mark.end():
+            later.pop()
+        if later:
+            kept.append(task[since : mark.start()])
+            since = later[-1]
+    own = "".join([*kept, task[since:]])
+    return _SHOWN_LABEL.sub(r"[\1]", own) if "sha256:" in own else own
 
 
 def interleaved(text: str, parts: Sequence[Content]) -> Iterator[str | Content]:

@@ -41,6 +41,7 @@ class Task(Value):
         model_settings: parameters of the run's requests to models, which override those of the agent.
         scope: the owner of the run's memories, in place of its user; ``None`` for the user.
         budget: limits of the run, which replace those of the agent that they name.
+        is_relayed: for memory: whether a model or a persona wrote the input, and not the user.
     """
 
     id: TaskId
@@ -59,6 +60,7 @@ class Task(Value):
     model_settings: ModelSettings | None = None
     scope: str | None = None
     budget: BudgetConfig | None = field(default=None, metadata=OMITTED)
+    is_relayed: bool = field(default=False, metadata=OMITTED)
 
     def listed(self, name: str) -> tuple[str, ...]:
         """Return the texts in the details under a name: a list, a single text, or none."""

@@ -34,9 +34,11 @@ _log = logging.getLogger("reactive_agents")
 
 
 def _owned_task(services: EngineServices) -> Task:
-    """Return the task of the run, with the user and session of its memories."""
+    """Return the task of the run, as memory knows it: with its owner and author."""
     user, session = services.handle.owner
-    return evolve(services.handle.context.task, user=user, session=session)
+    task = services.handle.context.task
+    is_relayed = task.scope is not None or services.events.parent_run_id is not None
+    return evolve(task, user=user, session=session, is_relayed=is_relayed)
 
 
 async def bootstrap(

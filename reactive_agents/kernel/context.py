@@ -14,7 +14,7 @@ from returns.maybe import Maybe, Nothing
 from returns.result import Result
 
 from reactive_agents.core.config import AnswerCheck, CompactionMethod, ContextProfile
-from reactive_agents.core.content import Content
+from reactive_agents.core.content import Content, own_words
 from reactive_agents.core.conversation import NO_HISTORY, History
 from reactive_agents.core.ids import AgentId, CallId, RunId, SessionId, TaskId
 from reactive_agents.core.json import JsonObject
@@ -225,8 +225,9 @@ class CompactionSettings(Value):
 def order_in(task: str) -> str:
     """Return a task as an order, each word of which policies read.
 
-    Of a long task these are its ends, since what is between them is data.
+    These are its own words, of a long task its ends, since what is between them is data.
     """
+    task = own_words(task)
     if len(task) <= 2 * _LONGEST_END:
         return task
     return f"{task[:_LONGEST_END]}\n\n{task[-_LONGEST_END:]}"

@@ -15,8 +15,9 @@ from attrs import evolve
 from returns.result import Result, Success
 
 from reactive_agents.core import errors
+from reactive_agents.core.content import own_words
 from reactive_agents.core.conversation import History
-from reactive_agents.core.messages import ToolCall, ToolMessage, UserMessage
+from reactive_agents.core.messages import AssistantMessage, ToolCall, ToolMessage, UserMessage
 from reactive_agents.core.texts import counted, words_of
 from reactive_agents.core.tools import ASK_USER, CallOrigin, ToolDefinition, ToolResult, ToolScope
 from reactive_agents.effects import BrokenContract, attempt_foreign, effect, gather
@@ -494,12 +495,14 @@ def _shown(state: KernelState, context: KernelContext, *, with_answers: bool = T
         for message in context.prefix
         if isinstance(message, UserMessage) and message.content not in own
     ]
+    said = own_words(given.asked)
+    quoted = () if said == given.asked else (given.asked,)
     return provenance(
-        (given.asked, given.settings.system_prompt or ""),
+        (said, given.settings.system_prompt or ""),
         given.history,
         state.scratchpad,
         "\n".join(notes),
-        context.documents(),
+        (*quoted, *context.documents()),
         asks_user=asking is not None and asking.external,
         with_answers=with_answers,
     )
@@ -521,16 +524,18 @@ def provenance(
         trusted: the task and the instructions.
         results: the results of tools, by their keys.
         notes: recalled, or about an earlier attempt.
-        documents: of the task, the conversation and results, which others may have written.
+        documents: of the task, what it quotes, and of the conversation and results, which others may have
+            written.
         asks_user: whether results of ``ask-user`` are the user's own words.
         with_answers: whether earlier answers of the model count as sources, since they may quote one.
     """
     own, told = list(trusted), [history.earlier]
     for message in history.messages:
         is_reply = isinstance(message, ToolMessage) and asks_user and message.tool_name == ASK_USER
+        said = ""
         if isinstance(message, UserMessage) or is_reply:
-            own.append(message.content)
-        elif isinstance(message, ToolMessage) or with_answers:
+            own.append(said := own_words(message.content))
+        if said != message.content and (not isinstance(message, AssistantMessage) or with_answers):
             told.append(message.content)
     sources = {key: text for key, text in results.items() if ":" not in key}
     if asks_user:

@@ -444,8 +444,9 @@ def user_of(claim: WorkItem | None) -> str | None:
 
 
 def known_user(event: personas.DomainEvent) -> str | None:
-    """Return the user of an event, if that can be the user of a run."""
-    return event.user_id if wrong_name("user", event.user_id) is None else None
+    """Return the user of an event and its tenant, if that can be the user of a run."""
+    user = f"{personas.joined_names(event.tenant)}/{event.user_id}" if event.tenant else event.user_id
+    return user if wrong_name("user", user) is None else None
 
 
 LONGEST_THOUGHT = 500
@@ -532,7 +533,7 @@ async def _task_of(plan: personas.PersonaPlan, step: PlanStep, cycle: Cycle) -> 
         cycle.services.clock.now(),
         type=plan.domain,
         user=known_user(plan.event),
-        history=prompts.room_messages(cycle.transcript),
+        history=prompts.room_messages(cycle.transcript, plan.event.author),
         metadata={"event": plan.event.id, "room": room.context_id, "tenant": room.tenant},
         scope=room.key,
     )

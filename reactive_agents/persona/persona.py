@@ -340,7 +340,7 @@ class Persona:
         now = self.services.clock.now()
         return Success(
             DomainEvent(
-                EventId("/".join(filter(None, name))),
+                EventId(joined_names(*name)),
                 item.room.context_id,
                 reaction.user,
                 f"[A reaction to the answer: {reaction.sign or opinion}]",

@@ -76,10 +76,19 @@ def step_instructions(settings: personas.PersonaSettings, domain: str, *, is_las
     return "\n\n".join(filter(None, (role_of(settings), domain or DEFAULT_SYSTEM_PROMPT, voice, ROOM)))
 
 
-def room_messages(transcript: Sequence[Utterance]) -> tuple[Message, ...]:
-    """Return the transcript of a room as messages, oldest first."""
+def room_messages(transcript: Sequence[Utterance], author: str | None = None) -> tuple[Message, ...]:
+    """Return the transcript of a room as messages, oldest first.
+
+    Args:
+        author: whom a step works for, as what others said is no word of theirs; ``None`` for no step.
+    """
     return tuple(
-        UserMessage(fence("event", f"from: {each.author}\n{each.content}"))
+        UserMessage(
+            fence(
+                "event" if author in (None, each.author) else "message",
+                f"from: {each.author}\n{each.content}",
+            )
+        )
         if each.author
         else AssistantMessage(each.content)
         for each in transcript

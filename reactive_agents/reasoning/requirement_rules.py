@@ -26,6 +26,7 @@ from typing import Literal
 from attrs import frozen
 from returns.result import Result, Success
 
+from reactive_agents.core.content import own_words
 from reactive_agents.core.errors import StructuredOutputError
 from reactive_agents.core.events import ToolNeedsFound
 from reactive_agents.core.languages import expression, word_set
@@ -603,11 +604,11 @@ async def find_tool_needs(strategy_input: StrategyInput, services: StrategyServi
     """Return the user's required tools, and those by the model or else by rules."""
     given = strategy_input.needs
     mode = strategy_input.config.tool_classifier
-    definitions = definitions_in(services.kernel.tools)
-    if mode != "model" and not may_require(strategy_input.task_description, definitions):
+    task, definitions = own_words(strategy_input.task_description), definitions_in(services.kernel.tools)
+    if mode != "model" and not may_require(task, definitions):
         return given
     method: Literal["model", "rules"] = "rules"
-    found = requirements_in(strategy_input.task_description, definitions)
+    found = requirements_in(task, definitions)
     if mode == "model":
         answered = await _ask(strategy_input, services, definitions)
         if isinstance(answered, Success):

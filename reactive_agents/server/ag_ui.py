@@ -42,6 +42,7 @@ from reactive_agents.core.run_record import OpenQuestion, RecordedRun
 from reactive_agents.core.tasks import TaskResult, TaskResultMetadata
 from reactive_agents.effects import call_function
 from reactive_agents.kernel.context_window.tool_results import result_text
+from reactive_agents.kernel.prompt import fence
 from reactive_agents.server import web
 from reactive_agents.server.access import Principal
 from reactive_agents.server.runs import (
@@ -460,7 +461,7 @@ class AgUiEndpoint:
         tools = await self._offered(name, given)
         context = "\n".join(f"{each.description}: {each.value}" for each in given.context or ())
         asked = RunRequest(
-            f"{task.content}\n\n{context}" if context else task.content,
+            f"{task.content}\n\n{fence('context', context)}" if context else task.content,
             parts=task.parts,
             history=tuple(history),
             metadata={

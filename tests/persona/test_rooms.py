@@ -455,6 +455,21 @@ async def test_the_budget_of_a_domain_covers_planning_and_evaluation() -> None:
     assert len(llm.requests) == asked, "the budget of the day is used up"
 
 
+async def test_a_user_of_another_tenant_with_the_same_id_has_another_budget(tmp_path: Path) -> None:
+    path, clock = tmp_path / "cost.db", SystemClock()
+    budget = SqliteBudget(path, daily_usd=None, monthly_usd=None, user_daily_usd=0.03, clock=clock)
+    llm = ScriptedLLM(forever(say("So.", cost_usd=0.02)))
+    bench = persona_bench(llm, services={"budget": budget, "prices": FixedPrice()}, reasoning=False)
+    statuses = []
+    for number, tenant in enumerate(("a", "a", "b", "a/b")):
+        outcome = await bench.process(
+            name=f"event-{number}", author="b/c" if tenant == "a" else "c", tenant=tenant
+        )
+        statuses.append(outcome.status)
+    assert statuses == ["completed", "failed", "completed", "completed"]
+    await budget.aclose()
+
+
 async def test_planning_and_evaluation_count_for_the_user_of_the_event(tmp_path: Path) -> None:
     """In the budget of the user and in the recorded usage, as the steps do."""
     path, clock = tmp_path / "cost.db", SystemClock()

@@ -18,9 +18,10 @@ from returns.result import Failure, Result, Success
 
 from reactive_agents.adapters.memory.search import keywords_of, one_line, words_of
 from reactive_agents.core.codec import from_json
+from reactive_agents.core.content import own_words
 from reactive_agents.core.json import Json, JsonObject, object_within
 from reactive_agents.core.languages import expression
-from reactive_agents.core.memory import MemoryCandidate
+from reactive_agents.core.memory import MemoryCandidate, MemoryOrigin
 from reactive_agents.core.models import data_request
 from reactive_agents.core.results import ReasoningResult, ReasoningStep
 from reactive_agents.core.tasks import Task
@@ -105,11 +106,12 @@ def _procedure(task: Task, result: ReasoningResult, used: tuple[str, ...]) -> It
 def _wishes(task: Task) -> Iterator[MemoryCandidate]:
     wishes = (
         each
-        for each in _sentences(task.input, _LONGEST_WISH)
+        for each in _sentences(own_words(task.input), _LONGEST_WISH)
         if _WISH.search(_UNWISHED.sub("", each).strip()) and not each.endswith("?")
     )
+    origin: MemoryOrigin = "model" if task.is_relayed else "user"
     for wish in islice(wishes, MOST_FACTS_OF_USER):
-        yield MemoryCandidate("semantic", wish, "user", "task", importance=0.9)
+        yield MemoryCandidate("semantic", wish, origin, "task", importance=0.9)
 
 
 def _critiques(task: Task, result: ReasoningResult) -> Iterator[MemoryCandidate]:

@@ -183,9 +183,9 @@ _PARENTHESES = str.maketrans("[]", "()")
 
 
 def _content(entry: MemoryEntry) -> str:
-    """Return the content on one line; a tool's cannot imitate a mark of origin."""
+    """Return the content on one line; no untrusted one can imitate a mark of origin."""
     line = one_line(entry.content)
-    return line.translate(_PARENTHESES) if entry.origin == "tool" else line
+    return line.translate(_PARENTHESES) if entry.origin in ("tool", "model") else line
 
 
 def _origin(entry: MemoryEntry) -> str:
