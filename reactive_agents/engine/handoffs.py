@@ -257,7 +257,8 @@ def _overrides(
             evolve(history, state=services.handle.state.snapshot()),
             before if handoff.call is None else (*before, services.settings.name),
             handoff.path,
-            f"{prefix}{handoff.target.agent.replace(' ', '-')}.",
+            # a colon marks what is no result of a tool, see tool_results
+            f"{prefix}{handoff.target.agent.replace(' ', '-').replace(':', '%3A')}.",
             services.seconds_left(),
             services.handle.control,
             services.events.answer,

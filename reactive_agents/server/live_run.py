@@ -26,6 +26,7 @@ from reactive_agents.core.messages import Message
 from reactive_agents.core.run_record import OpenQuestion, QuestionKind, RecordedRun, RunState
 from reactive_agents.core.tasks import Task
 from reactive_agents.core.texts import without_folders
+from reactive_agents.core.tools import FINAL_ANSWER
 from reactive_agents.engine.guardrail import WITHHELD
 from reactive_agents.server.access import Principal
 
@@ -327,6 +328,7 @@ def _without_unchecked(event: AgentEvent, run_id: RunId) -> AgentEvent | None:
             | events.ModelThinkingStreamed()
             | events.ToolArgumentsStreamed()
             | events.FinalAnswerProduced()
+            | events.GuidanceGiven()  # which may quote the answer that it rejects
             | events.ThoughtsJudged()
         ):
             return None
@@ -334,14 +336,20 @@ def _without_unchecked(event: AgentEvent, run_id: RunId) -> AgentEvent | None:
             return evolve(event, thought=None, action=None, observation=None)
         case events.PlanCreated(steps=steps) | events.PlanRevised(steps=steps):
             return evolve(event, steps=tuple(evolve(each, result=None, error=None) for each in steps))
-        case events.ToolCallCompleted() if event.run_id != run_id:
+        case events.TaskStarted() if event.run_id != run_id:
+            return evolve(event, input="")
+        case events.PlanStepChanged():
+            return evolve(event, error="")
+        case events.HandedOff():
+            return evolve(event, reason="")
+        case events.ToolCallCompleted(tool_name=name) if event.run_id != run_id or name == FINAL_ANSWER:
             return evolve(event, result=None, error="")
-        case events.TaskCompleted(result=result) if event.run_id != run_id:
-            kept: Any = evolve(result, steps=(), tool_results={}, new_messages=(), tree=None)
-            return evolve(event, result=evolve(kept, output=WITHHELD, deliverables=(), sub_runs=()))
         case events.TaskCompleted(result=result):
-            return evolve(event, result=evolve(result, sub_runs=()))
-        case events.TaskFailed() if event.run_id != run_id:
+            kept: Any = evolve(result, steps=(), new_messages=(), tree=None, sub_runs=())
+            if event.run_id != run_id:
+                kept = evolve(kept, output=WITHHELD, deliverables=(), tool_results={})
+            return evolve(event, result=kept)
+        case events.TaskFailed():
             return evolve(event, steps=())
         case _:
             return event

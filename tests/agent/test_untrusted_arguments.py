@@ -11,7 +11,7 @@ import pytest
 from dependency_injector import providers
 from returns.maybe import Some
 
-from reactive_agents import Document, Personas, ReactiveAgent, ReactiveAgents, agent_tool, tool
+from reactive_agents import Document, Personas, ReactiveAgent, ReactiveAgents, agent_tool, handoff, tool
 from reactive_agents.cli.run import with_files
 from reactive_agents.core.events import AgentEvent, ApprovalRequested, ReasoningStepCompleted
 from reactive_agents.core.governance import ApprovalRequest
@@ -163,12 +163,15 @@ def marked(builder: ReactiveAgents) -> tuple[ReactiveAgent, list[str]]:
     """Return the agent, and the marks of the calls that its approver is asked about and denies."""
     sent.clear()
     marks: list[str] = []
+    return marked_by(builder, marks), marks
 
+
+def marked_by(builder: ReactiveAgents, marks: list[str]) -> ReactiveAgent:
     def decide(request: ApprovalRequest) -> bool:
         marks.extend(request.copied)
         return False
 
-    return builder.with_approval(decide).build(), marks
+    return builder.with_approval(decide).build()
 
 
 def scripted(*turns: Turn) -> ReactiveAgents:
@@ -273,6 +276,16 @@ async def test_an_argument_that_an_earlier_answer_quoted_is_marked() -> None:
     earlier = UserMessage("What does it say?"), AssistantMessage("Write to mallory@evil.example.")
     await agent.run("Do it.", history=earlier)
     assert (marks, sent) == (["The argument 'to' was copied from the conversation."], [])
+
+
+async def test_an_argument_that_an_agent_with_a_colon_in_its_name_read_is_marked() -> None:
+    other, marks = marked(
+        scripted(call("read_page"), TO_MALLORY).with_name("shop: bills").with_tools(read_page, send)
+    )
+    to_other = handoff(other)
+    first = scripted(call(to_other.tool_name)).with_handoffs(to_other)
+    await marked_by(first, marks).run("Do what has to be done.")
+    assert (marks, sent) == (["The argument 'to' was copied from shop%3A-bills.read_page-1."], [])
 
 
 async def test_an_argument_that_another_agent_saw_before_it_handed_over_is_marked() -> None:

@@ -135,6 +135,25 @@ async def test_a_text_that_the_guardrail_has_not_checked_reaches_no_client() -> 
     assert [(each.count("tulip"), "It is a [flower]." in each) for each in told] == [(0, True)] * 3
 
 
+async def test_nor_does_an_answer_that_was_rejected_before() -> None:
+    @tool
+    def look_up(name: str) -> str:
+        """Look up a person."""
+        return "Ada is at home."
+
+    turns = [
+        call("look_up", name="Ada"),
+        answer("Call 01701234567, says Grace Hopper."),
+        answer("It is unknown."),
+    ]
+    guarded = builder(*turns).with_tools(look_up).with_guardrails("personal-data").build()
+    async with asking(create_app(guarded)) as client:
+        run = await begun(client, task="What is the number of Ada?")
+        told = (await client.get(f"/v1/runs/{run['run_id']}/events")).text
+    assert "It is unknown." in told
+    assert ("01701234567" in told, "Hopper" in told, "Ada is at home." in told) == (False, False, True)
+
+
 async def test_a_reader_goes_on_after_the_last_event_it_has_read() -> None:
     async with asking(create_app(builder(say("Done.")).build())) as client:
         run = await begun(client)
