@@ -12,8 +12,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from fnmatch import fnmatchcase
 from functools import partial
-from ipaddress import IPv6Address, ip_address
+from ipaddress import IPv6Address, ip_address, ip_network
 from typing import Any, TypeAlias
+from unicodedata import normalize
 from urllib.parse import urlsplit
 
 import anyio
@@ -40,6 +41,7 @@ _WITHOUT_CONTENT = frozenset({"guardrail", "extract-memories", "synthesize-conte
 """Purposes of requests about texts alone, which show labels as texts."""
 _INSIDE = frozenset({"localhost", "local", "internal"})
 """Last parts of names that no public host has."""
+_GLOBAL_UNICAST = ip_network("2000::/3")
 _EXAMINED_HERE = 1_000_000
 """Bytes up to which a part is examined on the event loop."""
 
@@ -323,7 +325,8 @@ def _may_be_public(url: str) -> bool:
     as a server with the OpenAI protocol that a user runs.
     """
     try:
-        host = (urlsplit(url).hostname or "").rstrip(".")
+        named = normalize("NFKC", urlsplit(url).hostname or "").lower()  # as names are read
+        host = named.replace("。", ".").rstrip(".")
     except ValueError:
         return False
     try:
@@ -335,6 +338,8 @@ def _may_be_public(url: str) -> bool:
         return bool(name and dot) and not is_number and last not in _INSIDE and "\\" not in url
     if isinstance(address, IPv6Address):
         address = address.ipv4_mapped or address.sixtofour or address
+    if isinstance(address, IPv6Address) and address not in _GLOBAL_UNICAST:  # such as NAT64
+        return False
     return address.is_global and not address.is_multicast
 
 

@@ -357,6 +357,7 @@ INSIDE = [
     *("127.0.0.1", "127.1", "2130706433", "0x7f.0.0.1", "0.0.0.0", "10.1.2.3", "169.254.169.254"),
     *("192.168.0.9:8443", "[::1]", "[::ffff:127.0.0.1]", "[fd00::1]", "localhost", "a.localhost"),
     *("intranet", "metadata.google.internal", "printer.local.", "127.0.0.1\\@example.com", "[::1"),
+    *("[::127.0.0.1]", "[64:ff9b::7f00:1]", "printer.ⓛocal", "a.localhost。"),
 ]
 
 
