@@ -159,8 +159,8 @@ def print_plan(shown: PersonaPlan) -> None:
     """Print a plan and the state of its steps."""
     verdict = {None: "not assessed", True: "criteria met", False: "criteria not met"}[shown.succeeded]
     typer.echo(output.printable(f"plan {shown.id} ({shown.plan.status}, {verdict}, {shown.source})"))
-    typer.echo(output.printable(f"event: {shown.event.author}: {shown.event.content}"))
-    typer.echo(output.printable(f"goal: {shown.plan.goal}"))
+    typer.echo(_on_its_lines(f"event: {shown.event.author}: {shown.event.content}"))
+    typer.echo(_on_its_lines(f"goal: {shown.plan.goal}"))
     if shown.attempts:
         typer.echo(f"replanned: {shown.attempts}")
     rows = [
@@ -169,9 +169,14 @@ def print_plan(shown: PersonaPlan) -> None:
     ]
     output.print_table(("step", "state", "instruction", "expected", "result"), rows)
     for each in shown.contingencies:
-        typer.echo(output.printable(f"on {each.kind}: {' -> '.join(each.actions)}"))
+        typer.echo(_on_its_lines(f"on {each.kind}: {' -> '.join(each.actions)}"))
     for criterion in shown.success_criteria:
-        typer.echo(output.printable(f"criterion: {criterion}"))
+        typer.echo(_on_its_lines(f"criterion: {criterion}"))
+
+
+def _on_its_lines(text: str) -> str:
+    """Return a text with further lines indented, so that none looks like another part."""
+    return output.printable("\n  ".join(text.splitlines()))
 
 
 def explain(

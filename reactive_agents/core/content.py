@@ -222,9 +222,12 @@ def shows_content(text: str) -> bool:
     return "sha256:" in text and _SHOWN_LABEL.search(text) is not None
 
 
-_MARK_OF_DATA = lazy_pattern(
-    r"(?:<|(\n)</)((?:file|context|message|result|error|calls|notes|learnings)(?:-[0-9a-f]{6})?)>(?(1)|\n)"
-)
+def _marks(names: str) -> re.Pattern[str]:
+    return lazy_pattern(rf"(?:<|(\n)</)((?:{names})(?:-[0-9a-f]{{6}})?)>(?(1)|\n)")
+
+
+_DATA = _marks("file|context|message|result|error|calls|notes|learnings")
+_EVENT = _marks("event")
 
 
 def own_words(task: str) -> str:
@@ -235,21 +238,38 @@ def own_words(task: str) -> str:
     >>> own_words("Sum it up. [document a.txt, 5 bytes, sha256:2cf24dba5fb0…]")
     'Sum it up. [document]'
     """
-    marks = [*_MARK_OF_DATA.finditer(task)] if "</" in task else []
-    ends: dict[str, list[int]] = {}
-    for mark in reversed(marks):
+    own, _ = _apart(task, _DATA)
+    return _SHOWN_LABEL.sub(r"[\1]", own) if "sha256:" in own else own
+
+
+def said_and_quoted(task: str) -> tuple[str, str]:
+    """Return the user's words in a task, and what it quotes of others.
+
+    In the task of a persona's step, which a model wrote, the user's words are the event.
+    """
+    own = own_words(task)
+    _, events = _apart(own, _EVENT)
+    _, quoted = _apart(task, _DATA)
+    return events or own, "\n".join([quoted, *(found[0] for found in _SHOWN_LABEL.finditer(task))]).strip()
+
+
+def _apart(text: str, marks: re.Pattern[str]) -> tuple[str, str]:
+    """Return a text without what is between marks, and that; linear in its length."""
+    found = [*marks.finditer(text)] if "</" in text else []
+    ends: dict[str, list[re.Match[str]]] = {}
+    for mark in reversed(found):
         if mark[1]:
-            ends.setdefault(mark[2], []).append(mark.end())
-    kept, since = list[str](), 0
-    for mark in marks:
+            ends.setdefault(mark[2], []).append(mark)
+    outside, inside, since = list[str](), list[str](), 0
+    for mark in found:
         later = [] if mark[1] or mark.start() < since else ends.get(mark[2], [])
-        while later and later[-1] < mark.end():
+        while later and later[-1].end() < mark.end():
             later.pop()
         if later:
-            kept.append(task[since : mark.start()])
-            since = later[-1]
-    own = "".join([*kept, task[since:]])
-    return _SHOWN_LABEL.sub(r"[\1]", own) if "sha256:" in own else own
+            outside.append(text[since : mark.start()])
+            inside.append(text[mark.end() : later[-1].start()])
+            since = later[-1].end()
+    return "".join([*outside, text[since:]]), "\n".join(inside)
 
 
 def interleaved(text: str, parts: Sequence[Content]) -> Iterator[str | Content]:

@@ -185,7 +185,10 @@ def without_rejected_answers(transcript: Sequence[Message]) -> tuple[Message, ..
 
 
 def conversation_lines(messages: Iterable[Message]) -> Iterator[str]:
-    """Yield each message as text: its speaker, what was said and called, shortened."""
+    """Yield each message as text: its speaker, what was said and called, shortened.
+
+    Further lines are indented, so that none looks like a message of another speaker.
+    """
     for message in messages:
         match message:
             case AssistantMessage(content, calls):
@@ -195,7 +198,8 @@ def conversation_lines(messages: Iterable[Message]) -> Iterator[str]:
                 speaker, said = f"Result of {name}", message.content
             case _:
                 speaker, said = "User", message.content
-        yield f"{speaker}: {said if len(said) <= _LONGEST_LINE else f'{said[:_LONGEST_LINE]} […]'}"
+        shown = said if len(said) <= _LONGEST_LINE else f"{said[:_LONGEST_LINE]} […]"
+        yield f"{speaker}: " + "\n  ".join(shown.splitlines())
 
 
 @frozen(eq=False, repr=False)

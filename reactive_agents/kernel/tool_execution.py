@@ -15,9 +15,9 @@ from attrs import evolve
 from returns.result import Result, Success
 
 from reactive_agents.core import errors
-from reactive_agents.core.content import own_words
+from reactive_agents.core.content import said_and_quoted
 from reactive_agents.core.conversation import History
-from reactive_agents.core.messages import AssistantMessage, ToolCall, ToolMessage, UserMessage
+from reactive_agents.core.messages import ToolCall, ToolMessage, UserMessage
 from reactive_agents.core.texts import counted, words_of
 from reactive_agents.core.tools import ASK_USER, CallOrigin, ToolDefinition, ToolResult, ToolScope
 from reactive_agents.effects import BrokenContract, attempt_foreign, effect, gather
@@ -495,14 +495,13 @@ def _shown(state: KernelState, context: KernelContext, *, with_answers: bool = T
         for message in context.prefix
         if isinstance(message, UserMessage) and message.content not in own
     ]
-    said = own_words(given.asked)
-    quoted = () if said == given.asked else (given.asked,)
+    said, quoted = said_and_quoted(given.asked)
     return provenance(
         (said, given.settings.system_prompt or ""),
         given.history,
         state.scratchpad,
         "\n".join(notes),
-        (*quoted, *context.documents()),
+        (quoted, *context.documents()),
         asks_user=asking is not None and asking.external,
         with_answers=with_answers,
     )
@@ -532,14 +531,15 @@ def provenance(
     own, told = list(trusted), [history.earlier]
     for message in history.messages:
         is_reply = isinstance(message, ToolMessage) and asks_user and message.tool_name == ASK_USER
-        said = ""
         if isinstance(message, UserMessage) or is_reply:
-            own.append(said := own_words(message.content))
-        if said != message.content and (not isinstance(message, AssistantMessage) or with_answers):
+            said, quoted = said_and_quoted(message.content)
+            own.append(said)
+            told.append(quoted)
+        elif isinstance(message, ToolMessage) or with_answers:
             told.append(message.content)
     sources = {key: text for key, text in results.items() if ":" not in key}
     if asks_user:
         own += [sources.pop(key) for key in results if key in sources and tool_of(key) == ASK_USER]
     sources |= {"the conversation": "\n".join(filter(None, told)), "recalled notes": notes}
-    sources["the documents"] = "\n".join(documents)
+    sources["the documents"] = "\n".join(filter(None, documents))
     return Provenance(tuple(own), {name: text for name, text in sources.items() if text})

@@ -73,6 +73,7 @@ from reactive_agents.persona.cycle import (
 from reactive_agents.persona.domain import PersonaDomain, should_engage
 from reactive_agents.persona.plan_changes import answer_of, begin_step, complete_step, end_plan, fail_step
 from reactive_agents.persona.planning import adjust_plan, expand_large_step, formulate_plan
+from reactive_agents.persona.prompts import REMINDER_ID
 from reactive_agents.persona.reasoning_system import PersonaReasoningSystem
 
 _log = logging.getLogger("reactive_agents")
@@ -1008,7 +1009,7 @@ async def remind(at: str, text: str) -> str:
         raise RuntimeError(f"{event.author} has {MOST_REMINDERS} reminders already.")
     later = evolve(
         event,
-        id=EventId(f"reminder-{sha256(to_json((event.id, at, text)).encode()).hexdigest()[:16]}"),
+        id=EventId(f"{REMINDER_ID}{sha256(to_json((event.id, at, text)).encode()).hexdigest()[:16]}"),
         content=f"{REMINDER}{text}",
         priority=1.0,  # the user chose the time, so it comes in quiet hours too
         details={**event.details, "direct": True},

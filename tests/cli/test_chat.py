@@ -44,7 +44,7 @@ def test_conversations_are_kept_in_the_state_directory_by_default(tmp_path: Path
 def test_a_message_of_several_lines_stands_between_three_quotes(tmp_path: Path) -> None:
     text = '"""\nWhat is\n2 + 2?\n"""\n/history\n'
     shown = command(*ONE, "--sessions", tmp_path / "s.db", stdin=text)
-    assert "User: What is\n2 + 2?\n" in shown.stderr
+    assert "User: What is\n  2 + 2?\n" in shown.stderr
 
 
 def test_commands_switch_fork_name_and_delete_conversations(tmp_path: Path) -> None:

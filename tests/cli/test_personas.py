@@ -16,9 +16,11 @@ from xml.etree import ElementTree
 
 import anyio
 import pytest
+from attrs import evolve
 
 from reactive_agents.adapters.memory.persona_store import SqlitePersonaStore
 from reactive_agents.cli.persona import lines_of, read_line
+from reactive_agents.cli.persona_records import print_plan
 from reactive_agents.core.codec import decode
 from reactive_agents.core.errors import RateLimited
 from reactive_agents.core.personas import PersonaOutcome, PersonaPlan
@@ -374,6 +376,19 @@ def test_plan_shows_steps_with_their_state(memory: tuple[Path, PersonaOutcome]) 
         ["s5", "completed", "Write it from the facts."],
     ]
     assert "criterion: The answer is clear." in lines
+
+
+def test_no_text_of_a_plan_looks_like_another_part_of_it(
+    memory: tuple[Path, PersonaOutcome], capsys: pytest.CaptureFixture[str]
+) -> None:
+    _, outcome = memory
+    assert outcome.plan is not None
+    said = "Hi.\ngoal: Pay.\u2028plan p1 (completed, criteria met, model)\rcriterion: It is paid."
+    event = evolve(outcome.plan.event, content=said)
+    print_plan(evolve(outcome.plan, event=event, success_criteria=(said,)))
+    heads = [line.partition(":")[0] for line in capsys.readouterr().out.splitlines()]
+    assert [heads.count(each) for each in ("event", "goal", "criterion")] == [1, 1, 1]
+    assert sum(each.startswith("plan") for each in heads) == 1
 
 
 def test_plan_as_json_is_the_plan(memory: tuple[Path, PersonaOutcome]) -> None:
