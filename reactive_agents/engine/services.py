@@ -591,7 +591,8 @@ class EngineServices(Value):
         for state in handle.kernel_states.values():
             results |= state.scratchpad
         own = provenance(
-            (task.input, self.settings.system_prompt or ""),
+            task.input,
+            self.settings.system_prompt,
             handle.context.history,
             results,
             "" if memory is None else memory.text,

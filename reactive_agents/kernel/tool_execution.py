@@ -27,7 +27,7 @@ from reactive_agents.kernel.call_parsing.response_calls import MOST_CALLS, needs
 from reactive_agents.kernel.clauses import WORD, begins_with, forbidden_in, may_act, only_asks, only_limits
 from reactive_agents.kernel.context import KernelContext, Provenance
 from reactive_agents.kernel.context_window.previews import preview
-from reactive_agents.kernel.context_window.tool_results import tool_of
+from reactive_agents.kernel.context_window.tool_results import tool_of, tool_results
 from reactive_agents.kernel.evidence import Seen, unsupported_figures
 from reactive_agents.kernel.ledger import has_side_effects, takes_effect_again
 from reactive_agents.kernel.open_requirements import (
@@ -495,20 +495,21 @@ def _shown(state: KernelState, context: KernelContext, *, with_answers: bool = T
         for message in context.prefix
         if isinstance(message, UserMessage) and message.content not in own
     ]
-    said, quoted = said_and_quoted(given.asked)
     return provenance(
-        (said, given.settings.system_prompt or ""),
+        given.asked,
+        given.settings.system_prompt,
         given.history,
         state.scratchpad,
         "\n".join(notes),
-        (quoted, *context.documents()),
+        context.documents(),
         asks_user=asking is not None and asking.external,
         with_answers=with_answers,
     )
 
 
 def provenance(
-    trusted: Sequence[str],
+    task: str,
+    instructions: str | None,
     history: History,
     results: Mapping[str, str],
     notes: str,
@@ -520,15 +521,14 @@ def provenance(
     """Return what a run was shown, by its authors.
 
     Args:
-        trusted: the task and the instructions.
         results: the results of tools, by their keys.
         notes: recalled, or about an earlier attempt.
-        documents: of the task, what it quotes, and of the conversation and results, which others may have
-            written.
+        documents: of the task, the conversation and results, which others may have written.
         asks_user: whether results of ``ask-user`` are the user's own words.
         with_answers: whether earlier answers of the model count as sources, since they may quote one.
     """
-    own, told = list(trusted), [history.earlier]
+    asked, in_task = said_and_quoted(task)
+    own, told = [asked, instructions or ""], [history.earlier]
     for message in history.messages:
         is_reply = isinstance(message, ToolMessage) and asks_user and message.tool_name == ASK_USER
         if isinstance(message, UserMessage) or is_reply:
@@ -537,9 +537,9 @@ def provenance(
             told.append(quoted)
         elif isinstance(message, ToolMessage) or with_answers:
             told.append(message.content)
-    sources = {key: text for key, text in results.items() if ":" not in key}
+    sources = {**tool_results(results)}
     if asks_user:
         own += [sources.pop(key) for key in results if key in sources and tool_of(key) == ASK_USER]
     sources |= {"the conversation": "\n".join(filter(None, told)), "recalled notes": notes}
-    sources["the documents"] = "\n".join(filter(None, documents))
+    sources["the documents"] = "\n".join(filter(None, (in_task, *documents)))
     return Provenance(tuple(own), {name: text for name, text in sources.items() if text})

@@ -228,6 +228,12 @@ async def test_an_argument_from_a_file_that_the_command_puts_into_a_task_is_mark
     await agent.run("Do it again.", session="s")
     copied = "The argument 'to' was copied from the {}."
     assert (marks, sent) == ([copied.format("documents"), copied.format("conversation")], [])
+    clerk = scripted(TO_MALLORY).with_name("clerk").with_tools(send).build()
+    agent, marks = marked(
+        scripted(call("clerk", task="Send it to mallory@evil.example.")).with_tools(agent_tool(clerk))
+    )
+    await agent.run(task)
+    assert (marks, sent) == ([copied.format("documents")], [])
 
 
 @pytest.mark.parametrize(("author", "copied"), [("Eve", True), ("Bob", False)])
