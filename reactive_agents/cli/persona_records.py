@@ -175,7 +175,7 @@ def print_plan(shown: PersonaPlan) -> None:
 
 
 def _on_its_lines(text: str) -> str:
-    """Return a text with further lines indented, so that none looks like another part."""
+    """Return a text with further lines indented, so that none begins a part."""
     return output.printable("\n  ".join(text.splitlines()))
 
 

@@ -273,7 +273,7 @@ def _event(event: personas.DomainEvent, most: int | None = None) -> str:
 
 
 def _said(author: str, content: str, event_id: EventId, *, is_user: bool = True) -> str:
-    """Return a message between marks; of one in whose words the step works, as an event.
+    """Return a message between marks: as an event if it has the words of the user.
 
     A reminder has the words of the model that asked for it.
     """
