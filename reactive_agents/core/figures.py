@@ -423,7 +423,7 @@ def in_another_unit(text: str, shown: str) -> frozenset[str]:
         for unit, each in said
         if unit not in units and each not in bare and _IN_OTHER_UNIT[unit][0] in units
         if all(
-            abs(_IN_OTHER_UNIT[unit][1](read_number(each)) - value) > _LEAST_ERROR + _ERROR * abs(value)
+            abs(abs(_IN_OTHER_UNIT[unit][1](read_number(each))) - value) > _LEAST_ERROR + _ERROR * abs(value)
             for value in reached
         )
     )
@@ -468,6 +468,7 @@ def _converted(numbers: Iterable[float]) -> Iterable[float]:
     """Return numbers in the units of another system."""
     for each in numbers:
         yield from (convert(each) for _, convert in _IN_OTHER_UNIT.values())
+        yield abs(_IN_OTHER_UNIT["C"][1](-each))  # signs are no part of known numbers
         for unit in _CONVERSIONS:
             yield each * unit
             yield each / unit

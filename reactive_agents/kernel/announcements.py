@@ -64,7 +64,7 @@ _LASTING = lazy_pattern(r"(?<![\d.,])(?!1\D)[\d.,]+(?:[\s-]|\s?-\s?)[^\W\d_]+")
 """A length of time, which is no waiting either: "a 45-minute slot"."""
 _FOLLOWING = word_set("following")
 """Adjectives of what comes next."""
-_NUMBERED = lazy_pattern(r"\W*[^\W\d_]+ \d{1,2}\s*[:.)]")
+_NUMBERED = lazy_pattern(r"\W*[^\W\d_]+ \d{1,2}\s*[:.)](?!\d)")
 _NEGATION = word_set("negation")
 _UNAVAILABLE = word_set("unavailable")
 """Adjectives by which something is said not to be there."""

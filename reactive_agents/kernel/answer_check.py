@@ -155,6 +155,9 @@ _FAILED_FIELD = lazy_pattern(
     re.IGNORECASE,
 )
 """The field of a result by which a call has failed: ``{"success": false}``."""
+_DENIAL = frozenset({"denied", "forbidden", "unauthorised", "unauthorized"})
+_PERMISSION = lazy_pattern(expression("permission"), re.IGNORECASE)
+"""Words of a task to which a denial is the answer."""
 _TAG = lazy_pattern(r"</?[\w|]{1,20}>")
 _LONGEST_LABEL = 3
 """Words before a delivered call: "Step 2:", "I call"."""
@@ -180,15 +183,10 @@ def explains(text: str, task: str, errors: Sequence[str]) -> bool:
         return False
     told = words_of("\n".join(errors)) - words_of(task)
     added = words_of(last_clause(text)) - words_of(task)
-    if denies_or_lacks(text) and (
-        told & words_of(text) or (not is_english(task) and any(map(_denies_in, errors)))
-    ):
+    is_foreign = not is_english(task) and any(denies(each.rpartition("): ")[2]) for each in errors)
+    if denies_or_lacks(text) and (is_foreign or told & words_of(text)):
         return True
     return bool(added) and 2 * len(added & told) >= len(added)
-
-
-def _denies_in(error: str) -> bool:
-    return denies(error.rpartition("): ")[2])
 
 
 def tells_failure(text: str, error: str, *, is_repeated: bool = False) -> bool:
@@ -228,11 +226,15 @@ def is_empty(result: str) -> bool:
 def reports_failure(result: str, task: str) -> bool:
     """Return whether a result says at its beginning that the call failed.
 
-    A word of the task, as in "Fix the failed build", tells nothing of that.
+    A word of the task, as in "Fix the failed build", tells nothing of that, nor does a denial where the task
+    asks whether something is allowed.
     """
     sign = _FAILED_FIELD if result.lstrip().startswith("{") else _FAILED
     found = sign.match(result)
-    return found is not None and (sign is _FAILED_FIELD or found["sign"].lower() not in task.lower())
+    if found is None or sign is _FAILED_FIELD:
+        return found is not None
+    word = found["sign"].lower()
+    return word not in task.lower() and not (word in _DENIAL and _PERMISSION.search(task))
 
 
 def ends_with_result(text: str, seen: Seen) -> bool:
@@ -315,8 +317,8 @@ def judge_text(text: str, tools: Mapping[str, str], seen: Seen) -> Judgement:
             return "unclear"
     if evident:
         return "answer"
-    if sign is not None:
-        doubtful = True
+    if sign is not None:  # "There is one: IT-31. I didn't create another"
+        doubtful = not (clause.denies and any(ends_with_evidence(each, seen) for each in clauses))
     elif seen.results:
         doubtful = not (clause.denies or _is_about(clause.text, _told_about(seen)))
     else:
@@ -386,8 +388,9 @@ def _judged(clauses: Sequence[str], acts: Set[str], seen: Seen) -> tuple[Clause,
 def _ends_with_question(clauses: Sequence[str], seen: Seen) -> bool:
     """Return whether a text ends with a question to the reader after something found.
 
-    One about the speaker, such as "Shall I go on?", ends more than one thing found for a question. Before a
-    look-up it follows a long text, other than questions, and may be about anything.
+    One about the speaker, such as "Shall I go on?", ends more than one thing found for a question, or a
+    denial with something found: "I booked none, Mar costs 120". Before a look-up it follows a long text,
+    other than questions, and may be about anything.
     """
     last = clauses[-1]
     if not QUESTION.search(last):
@@ -396,10 +399,11 @@ def _ends_with_question(clauses: Sequence[str], seen: Seen) -> bool:
         stated = [each for each in clauses if not QUESTION.search(each)]
         is_long = size_of(" ".join(stated)) >= MANY_WORDS
         return is_long and sign_of(read_clause(stated[-1]), set(), seen.task) is None
-    evident = sum(ends_with_evidence(each, seen) for each in clauses[-_MOST_CLAUSES:-1])
+    evident = [each for each in clauses[-_MOST_CLAUSES:-1] if ends_with_evidence(each, seen)]
     if speaks_of_oneself(last):
-        return evident >= _LEAST_FINDINGS and REQUEST_MARK.search(seen.task) is not None
-    return evident > 0 and speaks_to_reader(last)
+        is_asked = len(evident) >= _LEAST_FINDINGS and REQUEST_MARK.search(seen.task) is not None
+        return is_asked or any(map(denies, evident))
+    return bool(evident) and speaks_to_reader(last)
 
 
 def concludes(text: str, tools: Mapping[str, str], seen: Seen) -> bool:
@@ -684,7 +688,8 @@ def unmade_call(
     found = [
         each
         for each in spelled
-        if each.tool != FINAL_ANSWER and (each.named or not _is_asked_for(each.keys, asked))
+        if each.tool != FINAL_ANSWER
+        if each.named or "json" not in asked.casefold() or not all(occurs(key, asked) for key in each.keys)
     ]
     if not found:
         return None
@@ -710,7 +715,3 @@ def _signed(text: str) -> str | None:
     if is_whole and sign["key"] == "name" and not _ARGUMENTS.search(written):
         return None
     return next((each["name"] for each in _CALL_SIGNS.finditer(text) if each["name"]), "")
-
-
-def _is_asked_for(keys: Iterable[str], asked: str) -> bool:
-    return "json" in asked.casefold() and all(occurs(key, asked) for key in keys)

@@ -30,6 +30,7 @@ from reactive_agents.kernel.announcements import (
     is_reading,
     needed_in,
     orders,
+    says_whether,
     speaks_of_oneself,
     speaks_to_reader,
     subjects_in,
@@ -169,16 +170,8 @@ def last_clause(text: str) -> str:
 def joined(text: str) -> str:
     """Return a text in which each code block and labelled item is one clause."""
     if "```" in text:
-        text = BLOCK.sub(_as_one_clause, text)
-    return _LABELLED.sub(_without_dash, text)
-
-
-def _without_dash(item: re.Match[str]) -> str:
-    return f"{item[1]}{item[2]} "
-
-
-def _as_one_clause(block: re.Match[str]) -> str:
-    return f"\n`{_CODE_BREAK.sub(' ', block['code']).strip()}`\n"
+        text = BLOCK.sub(lambda block: f"\n`{_CODE_BREAK.sub(' ', block['code']).strip()}`\n", text)
+    return _LABELLED.sub(lambda item: f"{item[1]}{item[2]} ", text)
 
 
 def words_of(text: str) -> set[str]:
@@ -354,7 +347,7 @@ def lacks_figure(text: str, task: str) -> bool:
     asks, is_of_amount = _asked_for(task)
     if not asks and (not is_of_amount or len(text.split()) >= MANY_WORDS):
         return False
-    if shows_content(task) or denies(text) or any(numerals(text)):
+    if shows_content(task) or denies(text) or any(numerals(text)) or (not asks and says_whether(text)):
         return False
     words = text.lower().strip(" .!*").split()
     if len(words) <= _FEWEST_WORDS and not _ONE.isdisjoint(words):
@@ -611,10 +604,8 @@ def is_wanted(tool: ToolDefinition, task: str, acted: Iterable[ToolDefinition] =
 def may_act(tool: ToolDefinition) -> bool:
     """Return whether a tool may be for more than its result, by its description."""
     known = read_tool(tool.name, tool.description)
-    return known.may_act or (known.may_add and _takes_text(tool))
-
-
-def _takes_text(tool: ToolDefinition) -> bool:
+    if known.may_act or not known.may_add:
+        return known.may_act
     kinds = properties_of(tool.parameters).values()
     return any(isinstance(each, dict) and each.get("type") == "string" for each in kinds)
 

@@ -22,6 +22,7 @@ from reactive_agents.core.figures import (
     follows_at_once,
     numbers_and_names,
     numerals,
+    occurs,
     plain_numbers,
     read_number,
     readings,
@@ -38,6 +39,12 @@ _PART_END = lazy_pattern(rf",\s|\s{alternatives('and')}\s", re.IGNORECASE)
 _GREATER, _LESSER, _THAN = (lazy_pattern(expression(each)) for each in ("greater", "lesser", "than"))
 """In small letters, as the others for comparisons: so they are found in a third of the time."""
 _SIGNED = lazy_pattern(r"(?<![\w.,])(?<!\w-)[-−]?\d+(?:[.,]\d+)*", re.ASCII)
+_RANK = lazy_pattern(expression("rank"), re.IGNORECASE)
+"""Words of places and versions, whose order is no order of numbers."""
+_ADDED = lazy_pattern(expression("added"), re.IGNORECASE)
+"""Words of what is counted besides."""
+_EXCHANGE = lazy_pattern(expression("exchange"), re.IGNORECASE)
+"""Words of what one has from another."""
 _LIMIT = lazy_pattern(
     rf"(?:{expression('greater')}|{expression('lesser')})(?:\s{expression('than')})?\s({_SIGNED.pattern})(?!\w)",
 )
@@ -49,13 +56,15 @@ _OF_SEVERAL = lazy_pattern(
 """Words such as "the second highest" and "the two cheapest"."""
 _COMPARING = lazy_pattern(rf"(?:\w+\s)?(?:{expression('greater')}|{expression('lesser')})(?:\s\w+)?")
 """A comparing word with those beside it: "scored more goals"."""
+_DECIMALS = lazy_pattern(r"(?<=\d[.,])\d{1,2}(?![\d.,]*\d)")
+_VERSION = lazy_pattern(r"\d[.,]\d{1,2}[.,]\d")
 _WORD_BESIDE = lazy_pattern(r"([^\W\d]+) (?=\d)|\d ([^\W\d]+)")
 _UNIT = lazy_pattern(r"\s?(?:[%°€$£]\s?\w?|[^\W\d_]+)")
 _BESIDE_END = lazy_pattern(r"[\d,;|{}\n]")
 _DEGREE = lazy_pattern(expression("degree"))
 _MONEY = lazy_pattern(expression("money"), re.IGNORECASE)
 _CENT = 0.005
-_PAIR = 2
+_PAIR, _LONG_FIGURE = 2, 4
 _MOST_TOTALLED = 5
 """Results whose totals are compared, in any order."""
 _AFFIRMING, _DENYING = word_set("affirming"), word_set("denying")
@@ -102,17 +111,22 @@ def swapped(text: str, task: str, looked_up: Mapping[str, str]) -> tuple[str, ..
 
 
 def _is_of_other_kind(text: str, task: str, looked_up: Mapping[str, str], things: Sequence[str]) -> bool:
-    """Return whether figures are of what no result has by that name.
+    """Return whether figures may be of what no result has by that name.
 
-    They may be goals that are conceded, after results of goals scored. Results without words tell nothing
-    of that, and an amount may have any name.
+    They may be goals that are conceded, after results of goals scored. Of results without words it is not
+    known what they are where the answer has a verb of its own, or the task is about an exchange: "Who gets
+    what?". An amount may have any name.
     """
     labels = begins_words("\n".join(looked_up.values()))
     for each in things:
         text = clauses.without(text, each)
-    beside = " ".join(chain.from_iterable(_WORD_BESIDE.findall(text)))
-    asked = begins_words(task) & begins_words(beside)
-    return bool(labels) and not clauses.mentions_amount(task) and not asked <= labels
+    beside = _WORD_BESIDE.findall(text)
+    if clauses.mentions_amount(task):
+        return False
+    asked, verbs = begins_words(task), begins_words(" ".join(before for before, _ in beside))
+    if not labels:
+        return not verbs <= asked or _EXCHANGE.search(task) is not None
+    return not asked & begins_words(" ".join(chain.from_iterable(beside))) <= labels
 
 
 def mistotalled(text: str, seen: Seen, looked_up: Mapping[str, str]) -> tuple[str, ...]:
@@ -263,22 +277,25 @@ def miscompared(text: str, task: str, looked_up: Mapping[str, str]) -> Mapping[s
     does; "Yes" to "Is it above 20?", but not "No" to "Is it far above 20?". Each thing has one number in its
     results, or one beside what the task compares, with the same words around. What is said of more than one
     thing is about the one before the comparing word. A task with another number, or that names one of a list,
-    asks for more than to compare.
+    asks for more than to compare; of ranks and versions the first may be the highest.
 
     Args:
         looked_up: the results by the thing that they are of; of one that lists things, these are compared.
     """
     sign = compares(task)
-    if not sign or not looked_up or denies(task):
+    if not sign or not looked_up or denies(task) or _RANK.search("\n".join((task, *looked_up.values()))):
         return {}
     asked = task.lower()
     values, subject = _values_of(looked_up, asked)
+    if not any(unit for _, unit in values.values()) and _may_be_versions([asked, *looked_up.values()]):
+        return {}
     said = [each for each in clauses.clauses_of(text.lower()) if not clauses.QUESTION.search(each)]
     if not values or not said or _has_condition(asked, looked_up, values):
         return {}
     if (is_so := _whether(said[0])) is not None:
         truth = None if clauses.leaves_choice(task) else _truth_of(asked, sign, values)
-        is_wrong = truth is not None and truth is not is_so and (is_so or not _asks_how_far(asked))
+        is_of_degree = _DEGREE.search(asked) is not None or any(numerals(asked))  # "much warmer"
+        is_wrong = truth is not None and truth is not is_so and (is_so or not is_of_degree)
     elif len(values) < 2 or _THAN.search(asked) or _LIMIT.search(asked):
         is_wrong = False  # more than one may be "less than Bob"
     else:
@@ -311,7 +328,7 @@ def _chooses_wrongly(
 
 
 def _has_condition(task: str, looked_up: Mapping[str, str], values: Mapping[str, tuple[float, str]]) -> bool:
-    """Return whether more counts than the values: "With 20 % off", "apart from Ibis".
+    """Return whether more counts than the values: "above 100 with tax", "apart from Ibis".
 
     That is so too if the name of a thing is a part of another one.
     """
@@ -322,7 +339,13 @@ def _has_condition(task: str, looked_up: Mapping[str, str], values: Mapping[str,
     rest = _LIMIT.sub(" ", task)
     for each in looked_up:
         rest = clauses.without(rest, each)
-    return NUMBER.search(rest) is not None
+    return NUMBER.search(rest) is not None or _ADDED.search(rest) is not None
+
+
+def _may_be_versions(texts: Sequence[str]) -> bool:
+    """Return whether numbers without a unit may be versions: "3.10" and "3.9"."""
+    decimals = [each for text in texts for each in _DECIMALS.findall(text)]
+    return len({*map(len, decimals)}) > 1 or any(map(_VERSION.search, texts))
 
 
 def _subject_of(text: str) -> frozenset[str]:
@@ -359,11 +382,6 @@ def _whether(clause: str) -> bool | None:
     first = clauses.SHORT_ANSWER.match(clause)
     word = first[0].casefold() if first else ""
     return True if word in _AFFIRMING else False if word in _DENYING else None
-
-
-def _asks_how_far(task: str) -> bool:
-    """Return whether a task is about the difference: "much warmer"."""
-    return _DEGREE.search(task) is not None or any(numerals(task))
 
 
 def _truth_of(task: str, sign: int, values: Mapping[str, tuple[float, str]]) -> bool | None:
@@ -436,6 +454,30 @@ def miscopied(figures: Iterable[str], seen: Seen) -> Mapping[str, str]:
     least = 2 if len(found) <= MOST_SUMMED else 3
     written = [each for each in figures if NUMBER.fullmatch(each) and len(_digits_of(each)) >= least]
     return {each: found[_digits_of(each)] for each in written if _digits_of(each) in found}
+
+
+def transposed(text: str, seen: Seen) -> Mapping[str, str]:
+    """Return the figures of a text that are those of a result with two digits swapped.
+
+    "14:23" where a result has 14:32, and the text does not.
+    """
+    long = [each for each in numbers_and_names(text) if len(_digits_of(each)) >= _LONG_FIGURE]
+    unknown = [each for each in long[:_MOST_FIGURES] if not occurs(each, seen.everything)]
+    found = {*numbers_and_names(seen.found)} - {*long} if unknown else ()
+    pairs = ((each, other) for each in unknown for other in found)
+    return {
+        each: other for each, other in pairs if _has_swapped(each.replace(",", ""), other.replace(",", ""))
+    }
+
+
+def _has_swapped(one: str, other: str) -> bool:
+    """Return whether two figures differ in the order of two neighbouring digits."""
+    places = [at for at, (a, b) in enumerate(zip(one, other, strict=False)) if a != b]
+    if len(one) != len(other) or len(places) != _PAIR:
+        return False
+    first, last = places
+    is_beside = not any(map(str.isalnum, one[first + 1 : last])) and one[first].isdecimal()
+    return is_beside and (one[first], one[last]) == (other[last], other[first])
 
 
 def _digits_of(number: str) -> tuple[str, ...]:

@@ -424,13 +424,11 @@ def _greets(text: str) -> bool:
 
 
 def _may_order(clause: str, *, is_looked_up: bool) -> bool:
-    """Return whether a clause may order an act, by its first words.
+    """Return whether a clause that denies nothing may order an act, by its first words.
 
     Args:
         is_looked_up: whether something was; "Get me a table" asks for no result then.
     """
-    if denies(clause):
-        return False
     if _REQUEST.search(clause) or _REACHES.search(clause):
         return True
     if QUESTION.search(clause) or asks_for_text(clause) or FOR_RESULT.match(clause):
@@ -582,13 +580,16 @@ def parts_left(
         claims = [each.text for each in said if _says_done(each, act) and not _SOME.search(each.text)]
         if not claims or any(act in _past_acts(each.told) for each in others):
             continue
-        if any(each.tool in known and _acted(each, known) for each in others):
+        if any(each.tool in known and not only_looks(known[each.tool]) for each in others):
             continue
         given = [
             [part for values in each.arguments.values() for value in values for part in _COMMA.split(value)]
             for each in own
         ]
-        if not all(any(names(task, each) or _is_thing_of(task, each) for each in values) for values in given):
+        if not all(
+            any(names(task, each) or (_VALUE.fullmatch(each) and _holds(task, each)) for each in values)
+            for values in given
+        ):
             continue
         asked = [value for values in given for value in values]
         done, numbers = "\n".join(each.told for each in own), {*filter(_DIGIT.search, asked)}
@@ -789,17 +790,25 @@ def _is_firm(task: str) -> bool:
     return not (CONDITION.search(task) or _DOUBT.search(task) or denies(task))
 
 
+def has_moved(number: str, asked: Sequence[str], task: str) -> bool:
+    """Return whether calls may have deleted a numbered part that had moved up.
+
+    "Delete the rows 2 and 4", and the calls had 2 and 3.
+
+    Args:
+        asked: the arguments of all calls.
+    """
+    if not number.isdecimal() or "delete" not in _orders_in(task):
+        return False
+    return any(str(int(number) - before) in asked for before in range(1, len(asked)))
+
+
 def _calls_of(
     act: str, calls: Sequence[CompletedCall], known: Mapping[str, ToolDefinition]
 ) -> tuple[list[CompletedCall], list[CompletedCall]]:
     """Return the calls of tools that do an act, or any unknown one, and the others."""
     doing = {name for name, tool in known.items() if (act in _acts_of(tool) if act else not only_looks(tool))}
     return [each for each in calls if each.tool in doing], [each for each in calls if each.tool not in doing]
-
-
-def _acted(call: CompletedCall, known: Mapping[str, ToolDefinition]) -> bool:
-    """Return whether a call may have done something; one of an unknown tool may."""
-    return call.tool not in known or not only_looks(known[call.tool])
 
 
 def _says_done(clause: Clause, act: str) -> bool:
@@ -816,10 +825,6 @@ def _says_done(clause: Clause, act: str) -> bool:
 def _alike_acts(act: str) -> Set[str]:
     """Return the acts that stand for one: who is sent something is told it."""
     return _REACHING if act in _REACHING else {act}
-
-
-def _is_thing_of(task: str, value: str) -> bool:
-    return _VALUE.fullmatch(value) is not None and _holds(task, value)
 
 
 def _holds(text: str, thing: str) -> bool:
@@ -1030,12 +1035,6 @@ def _nouns_of(tool: ToolDefinition) -> list[str]:
     return [each for each in words if len(each) > 2 and each not in _GENERAL]
 
 
-def _is_mentioned(tool: ToolDefinition, task: str) -> bool:
-    """Return whether a task mentions what a tool is for, as far as that can be read."""
-    nouns = _nouns_of(tool)
-    return not nouns or not is_english(task) or takes_named(tool, task) or _has_one(task, nouns)
-
-
 def _may_be_for(tool: ToolDefinition, act: str, order: _Order, task: str) -> bool:
     """Return whether a tool may be for an act that has many objects.
 
@@ -1051,7 +1050,7 @@ def _may_be_for(tool: ToolDefinition, act: str, order: _Order, task: str) -> boo
     words = (each[0].casefold() for each in _TOKEN.finditer(tool.description.partition(" ")[2]))
     described = {word for word in words if len(word) >= _SHARED} - UNTELLING
     if act in _PLAIN_ACTS:
-        return _is_mentioned(tool, task) or _has_one(task, described)
+        return not nouns or takes_named(tool, task) or _has_one(task, [*nouns, *described])
     return (not nouns and act != "create") or _has_one(order.objects, [*nouns, *described])
 
 

@@ -364,16 +364,9 @@ def _parameters(definition: ToolDefinition) -> frozenset[str]:
 
 def _is_named(text: str, name: str) -> bool:
     """Return whether a sentence asks for a tool by its name, which is no common word."""
-    quoted = re.escape(name)
-    if name.isalpha():
-        return bool(
-            re.search(
-                rf"\b(?:use|call|with|using)\s+(?:the\s+)?`?{quoted}`?\s+(?:tool|to)\b", text, re.IGNORECASE
-            )
-        )
-    return bool(
-        re.search(rf"\b(?:use|call|run|using|with|via)\s+(?:the\s+)?`?{quoted}(?![\w-])", text, re.IGNORECASE)
-    )
+    after = r"`?\s+(?:tool|to)\b" if name.isalpha() else r"(?![\w-])"
+    asked = rf"\b(?:use|call|run|using|with|via)\s+(?:the\s+)?`?{re.escape(name)}{after}"
+    return re.search(asked, text, re.IGNORECASE) is not None
 
 
 def _calls_with_paths(sentence: _Sentence, definition: ToolDefinition, parameters: frozenset[str]) -> int:

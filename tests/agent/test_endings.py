@@ -53,6 +53,14 @@ MUSIC = (
     "search_song(query): Search songs by title or artist",
     "add_to_playlist(song, playlist): Add a song to a playlist",
 )
+ROWS = ("delete_row(number:integer): Delete a row of the sheet",)
+RANKS = ("rank_of(team): Position of a team in the table",)
+VERSIONS = ("version_of(package): Installed version of a package",)
+DEBTS = ("debt_of(name): Debt of a person",)
+ACCESS = ("access_of(user, folder): Access of a user to a folder",)
+DEPLOYS = ("deploy(service, version): Deploy a version of a service", "restart(service): Restart a service")
+SALES = ("query(sql): Run a query on the database",)
+HOTEL = (*HOTELS, "book_hotel(hotel): Book a hotel")
 TODO = ("create_task(title): Create a task",)
 TRAINS = ("search_trains(start, end): Search train connections",)
 PRICES = ("get_price(product): Price of a product in euros",)
@@ -111,6 +119,13 @@ DEN: tuple[Call, ...] = (("set_heating", {"room": "den", "degrees": 19}, "ok"),)
 ATTIC: Call = ("set_heating", {"room": "attic", "degrees": 16}, "ok")
 HEAT = "Heat the den to 19 degrees and the attic to 16."
 VOTES = each_of("get_votes", "option", {"yes": "60", "no": "40"})
+DELETED = (("delete_row", {"number": 2}, "ok"), ("delete_row", {"number": 3}, "ok"))
+LEAGUE = each_of("rank_of", "team", {"Rovers": "4", "United": "9"})
+INSTALLED = each_of("version_of", "package", {"alpha": "3.10", "beta": "3.9"})
+OWED = each_of("debt_of", "name", {"Al": "30", "Bo": "50"})
+DENIED: tuple[Call, ...] = (("access_of", {"user": "Sarah", "folder": "hr"}, "Access denied"),)
+LAMP = each_of("get_price", "product", {"lamp": "90"})
+NEXT_TRAIN: tuple[Call, ...] = (("search_trains", {"start": "Rome", "end": "Bari"}, "14:32 IC\n15:32 IC"),)
 ON_MY_DAY = "Do I have anything in my diary today?"
 NOTHING_ON: tuple[Call, ...] = (("list_events", {"day": "today"}, "[]"),)
 POOLS = (("hotel_search", {"city": "Arles"}, "Rhone 88 EUR, pool\nCloitre 79 EUR no pool\nCalendal 104 EUR"),)
@@ -242,6 +257,33 @@ DONE: tuple[tuple[Sequence[str], str, Sequence[Call], str], ...] = (
         (("get_balance", {"account": "savings"}, "1500.00"),),
         "After three years you'd have €1,687.30.",
     ),
+    (ROWS, "Delete the rows 2 and 4.", DELETED, "Rows 2 and 4 are deleted."),
+    (RANKS, "Which team is higher in the table, Rovers or United?", LEAGUE, "Rovers, in place 4."),
+    (VERSIONS, "Which has the higher version, alpha or beta?", INSTALLED, "alpha, with 3.10."),
+    (VERSIONS, "Is alpha above 3.9?", INSTALLED[:1], "Yes, it is 3.10."),
+    (DEBTS, "Who gets what from the other, Al or Bo?", OWED, "Al gets 50, Bo gets 30."),
+    (PRICES, "Is the lamp above 100 euros with tax?", LAMP, "Yes."),
+    (ACCESS, "Find out if Sarah may open the folder hr.", DENIED, "No, Sarah may not open the folder hr."),
+    (
+        DEPLOYS,
+        "Deploy version 2.4.1 of billing.",
+        (
+            (
+                "deploy",
+                {"service": "billing", "version": "2.4.1"},
+                '{"status": "ok", "service": "billing", "version": "2.4.1"}',
+            ),
+        ),
+        "Version 2.4.1 of billing is deployed.",
+    ),
+    (SALES, "Which products had no sales?", (("query", {"sql": "q"}, "[]"),), "Every product had a sale."),
+    (
+        HOTEL,
+        "Book a hotel in Arles under 70 a night.",
+        (("hotel_search", {"city": "Arles"}, "Rhone 88, Cloitre 79"),),
+        "I haven't booked any: both cost more than 70 (Rhone 88, Cloitre 79). Shall I take Cloitre anyway?",
+    ),
+    (WEATHER, "How cold is it in Oslo?", TURKU[:1], "It's 27 °F there (-3 °C)."),
 )
 NOT_DONE: tuple[tuple[Sequence[str], str, Sequence[Call], str], ...] = (
     (WEATHER, WARMER, RIGA, "Riga is warmer, with 18 °C against 5 °C in Naples."),
@@ -316,6 +358,8 @@ NOT_DONE: tuple[tuple[Sequence[str], str, Sequence[Call], str], ...] = (
     (SERVERS, RESTART, restarted("Error 404: no such server"), IS_RUNNING),
     (SERVERS, RESTART, restarted("An error occurred"), IS_RUNNING),
     (SERVERS, RESTART, restarted("Failed: not found"), IS_RUNNING),
+    (ROWS, "Delete the rows 2 and 4.", DELETED[:1], "Rows 2 and 4 are deleted."),
+    (TRAINS, "When is the next train from Rome to Bari?", NEXT_TRAIN, "The next one leaves at 14:23."),
 )
 
 
@@ -395,6 +439,17 @@ def test_an_answer_that_first_asks_for_what_it_needs_is_no_announcement(delivere
     text = "Gladly. From where to where? I'll search for connections then."
     status, _ = ended(TRAINS, "Could you find me a train?", (), text, delivered=delivered)
     assert status == "completed"
+
+
+@pytest.mark.parametrize("delivered", [True, False])
+def test_an_order_for_what_is_not_there_is_asked_about_once(delivered: bool) -> None:
+    tools = ("search_tickets(query): Search the tickets", "close_ticket(ticket_id): Close a ticket")
+    nothing: tuple[Call, ...] = (("search_tickets", {"query": "printer"}, "[]"),)
+    text = "I found no tickets about the printer, so there's nothing to close."
+    assert ended(tools, "Close every ticket about the printer.", nothing, text, delivered=delivered) == (
+        "abstained",
+        1,
+    )
 
 
 @pytest.mark.parametrize("task", ["What can you do with two cities?", "Tell me what you will do with them."])

@@ -500,6 +500,9 @@ def _contradiction_in(text: str, seen: evidence.Seen, state: KernelState) -> tup
             f"Work it out again, of {named}.",
             f"The answer has another total or mean than that of {named}.",
         )
+    if has_figures and (wrong := contradictions.transposed(text, seen)):
+        pairs = listed([f"{said} for {found}" for said, found in wrong.items()])
+        return f"Check these figures: {pairs}.", f"The answer has other figures than the results: {pairs}."
     if has_figures and (exchanged := contradictions.swapped(text, seen.task, looked_up)):
         things = listed(exchanged)
         return (
@@ -539,6 +542,8 @@ def _found_nothing(text: str, seen: evidence.Seen, state: KernelState, context: 
     """
     if not seen.results or not all(map(answer_check.is_empty, seen.results)) or composes(seen.task):
         return False
+    if denies(seen.task):
+        return False  # "Which had no sales?"
     has_lists = all(each.lstrip().startswith(("[", "{")) for each in seen.results)
     if not (has_lists or clauses.REQUEST_MARK.search(seen.task)):
         return False

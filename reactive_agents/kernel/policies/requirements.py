@@ -108,6 +108,7 @@ def refusal(state: KernelState, context: KernelContext) -> Verdict | None:
     results = evidence.results_of(state)
     is_none_found = all(denies(each) or answer_check.is_empty(each) for each in results)
     says_why = _tells_failure(proposal.text, [*errors, *results] if is_none_found else errors)
+    says_why = says_why or (bool(results) and all(map(answer_check.is_empty, results)))
     if not says_why and turns_left(state, context) and not state.ledger.told.get(REFUSAL):
         advice = "If the task cannot be done, say why with could_not; otherwise call the tools."
         return Redirect(REFUSAL, f"That is no answer. {advice}")
@@ -344,7 +345,7 @@ def _are_derived(now: OpenRequirements) -> bool:
 def _denies_again(state: KernelState, context: KernelContext, now: OpenRequirements) -> bool:
     """Return whether an answer says once more why derived calls are not made.
 
-    It denies something, and rests on a result, or on what a tool said of its failure.
+    It denies something, and rests on a result, on what a tool said of its failure, or on finding nothing.
     """
     if state.proposal is None or not state.ledger.idle_turns or not _are_derived(now):
         return False
@@ -352,6 +353,7 @@ def _denies_again(state: KernelState, context: KernelContext, now: OpenRequireme
         return False
     text, seen = state.proposal.text, evidence.Seen(context.input.asked, evidence.results_of(state))
     told = _tells_failure(text, failures_in(state.steps))
+    told = told or (bool(seen.results) and all(map(answer_check.is_empty, seen.results)))
     return told or any(evidence.ends_with_evidence(each, seen) for each in _PART.split(text))
 
 

@@ -230,11 +230,11 @@ def _did_fail(step: ReasoningStep, tool: ToolDefinition | None, task: str) -> bo
     """Return whether a call failed, or an act whose result says that it did."""
     if step.is_failed_call or not says_failure(step, task):
         return step.is_failed_call
-    if tool is None or not clauses.may_act(tool):
+    if tool is None:
         return False
-    from reactive_agents.kernel.ordered_acts import begins_done  # its tables are large
+    from reactive_agents.kernel.ordered_acts import begins_done, only_looks  # its tables are large
 
-    return not begins_done(step.content, tool)
+    return not (only_looks(tool) or begins_done(step.content, tool))
 
 
 def says_failure(step: ReasoningStep, task: str) -> bool:
@@ -628,6 +628,10 @@ def items_left(
     items = open_items(task, asked, "\n".join((*made, *results)))
     spared = clauses.spared_in(task)
     items = tuple(each for each in items if each.casefold() not in spared)
+    if any(map(str.isdecimal, items)):
+        from reactive_agents.kernel.ordered_acts import has_moved
+
+        items = tuple(each for each in items if not has_moved(each, asked, task))
     if not any("@" in each for each in items):
         return items
     before = _arguments_told(_calls_in(history), known).casefold()
@@ -689,7 +693,7 @@ def not_done(state: KernelState, context: KernelContext) -> Verdict | None:
         counted.attempts,
         earlier=state.ledger.earlier.attempts,
         history=given.history.messages,
-        told=_said_before(context) if _is_first(context) else None,
+        told=_said_before(context) if counted.attempts and _is_first(context) else None,
     )
     if not missing:
         return None
@@ -761,6 +765,7 @@ def call_missing(
     from reactive_agents.kernel.ordered_acts import (
         act_left,
         echoed_order_left,
+        has_moved,
         parts_left,
         replaced_left,
         tool_verb_left,
@@ -784,6 +789,8 @@ def call_missing(
     parts = tuple(each for each in parts if not (clauses.names(given, each) or occurs(each, given)))
     if not parts and told is not None:
         parts = replaced_left(task, text, offered, calls, told)
+    asked = [value for each in calls for values in each.arguments.values() for value in values]
+    parts = tuple(each for each in parts if not has_moved(each, asked, task))
     return f"no call for {', '.join(parts)} has worked" if parts else ""
 
 
