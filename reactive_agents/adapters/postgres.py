@@ -127,11 +127,6 @@ class PostgresDatabase(Generic[_E]):
         self._whole_store = _Limit(1)
 
     @property
-    def losses(self) -> int:
-        """The number of lost connections of this process to the URL."""
-        return self._pool.losses
-
-    @property
     def away_since(self) -> float:
         """The monotonic time since which the server cannot be reached; infinity if it can."""
         absence = self._pool.absence
@@ -260,7 +255,6 @@ class PostgresDatabase(Generic[_E]):
             lent.connection.close()
             self._pool.give_back(lent)
             if isinstance(error, _library().OperationalError):
-                self._pool.losses += 1
                 return None
             if isinstance(error, ValueError):  # a text that cannot be stored; a transaction fails with it
                 return None
@@ -661,7 +655,6 @@ class _Pool:
     def __init__(self, url: str) -> None:
         self._url = url
         self._inherited: list[object] = []
-        self.losses = 0
         self.absence: _Absence | None = None
         self._logged: set[str] = set()
         self._heard_at = 0.0
@@ -744,7 +737,6 @@ class _Pool:
 
     def lose(self, lent: _Lent) -> None:
         """Close a lost connection; if the server is silent, the idle ones are lost too."""
-        self.losses += 1
         lent.connection.close()
         if lent.connection.is_silent:
             since = time.monotonic() - _SILENT_S

@@ -26,7 +26,7 @@ from functools import partial
 from typing import Any, NamedTuple, cast
 
 import anyio
-from attrs import Factory, define, evolve, field
+from attrs import define, evolve, field
 from returns.result import Failure, Result, Success
 
 from reactive_agents.adapters import sql, sqlite
@@ -75,8 +75,10 @@ _OWING_AT_ONCE = 8
 """Runs that owe, of which one that begins is told."""
 _READ_AT_ONCE = 100
 """Runs that one statement reads, since a server sends all rows, each with its task and result."""
-_FLUSHED_S = 5.0
-"""Seconds after which a server has written everything to disk."""
+_MOST_RECENT = 64
+"""Entries of a run that a server may lose, before one waits for its disk."""
+_GAP = "gap"
+"""The answer of a server that has lost recent entries, and has added none."""
 _QUICK_ANSWER_S = 0.05
 """Seconds of a request after which it is written by itself, not with its answer."""
 _LATER: Result[RunOrder | None, RecordErrors] = Success(None)
@@ -152,7 +154,7 @@ RUNS = sqlite.Store(
             " body text NOT NULL, PRIMARY KEY (run, number), UNIQUE (run, key))",
             *map(table_of, _BEGUN),
         ),
-        (),  # versions 2 and 3 had a function that version 5 deletes
+        (),  # versions 2, 3 and 5 had functions that version 7 deletes
         (),
         (
             # a foreign key would lock the row of the run for each entry, a third of the write
@@ -165,13 +167,16 @@ RUNS = sqlite.Store(
             " RETURN OLD; END $$",
             "CREATE TRIGGER run_deleted BEFORE DELETE ON runs FOR EACH ROW EXECUTE FUNCTION delete_entries()",
         ),
+        (),
+        _INDEXES,
         (
             "DROP FUNCTION IF EXISTS reactive_agents.append_entry (text, text, bigint, text, text)",
             "DROP FUNCTION IF EXISTS"
             " reactive_agents.append_entry (bigint, text, text, text, bigint, text, text)",
+            "DROP FUNCTION IF EXISTS reactive_agents.append_entries (bigint, text, text, text[])",
             # takes the lock itself, so that one statement is a whole transaction; four texts per entry
             "CREATE FUNCTION append_entries"
-            " (of_lock bigint, waits_for_disk text, by_holder text, texts text[])"
+            " (of_lock bigint, waits_for_disk text, by_holder text, after_key text, texts text[])"
             " RETURNS text LANGUAGE plpgsql AS $$"
             " DECLARE held_run bigint; latest bigint; orders text; BEGIN"
             " PERFORM set_config('lock_timeout', '500', true),"
@@ -180,6 +185,8 @@ RUNS = sqlite.Store(
             " SELECT id, origin_entries, wanted INTO held_run, latest, orders FROM reactive_agents.runs"
             " WHERE holder = by_holder AND holder <> '';"
             " IF NOT FOUND THEN RETURN NULL; END IF;"
+            " IF after_key <> '' AND NOT EXISTS (SELECT 1 FROM reactive_agents.run_entries"
+            f" WHERE run = held_run AND key = after_key) THEN RETURN '{_GAP}'; END IF;"
             " SELECT coalesce(max(number), latest) INTO latest FROM reactive_agents.run_entries"
             " WHERE run = held_run;"
             " FOR place IN 1 .. cardinality(texts) BY 4 LOOP latest := latest + 1;"
@@ -187,7 +194,6 @@ RUNS = sqlite.Store(
             " latest, texts[place], texts[place + 1], CAST(texts[place + 2] AS bigint), texts[place + 3]);"
             " END LOOP; RETURN orders; END $$",
         ),
-        _INDEXES,
     ),
 )
 """Runs, their entries by number, and schedules. ``begun_us`` is the time when a worker began a queued run.
@@ -203,10 +209,11 @@ _log = logging.getLogger("reactive_agents")
 class _HeldRun:
     """A run that this process holds, and the one writer of its entries.
 
+    A server that crashes may lose the entries that no write has waited for, always the latest of all. So each
+    write names the latest that the run has: if the server does not find it, all recent ones are added again.
+
     Attributes:
-        recent: entries that a server may lose in a crash, with their times.
-        losses: the number of lost connections when the latest entry was written.
-        alive_at: the last answer of the server without a lost connection since the latest entry.
+        recent: entries that a server may lose in a crash.
         waiting: entries to write with the next one.
         is_durable: whether one of these must be on disk when written.
         is_watched: whether they are written as soon as the run waits.
@@ -222,7 +229,6 @@ class _HeldRun:
     on_order: OrderHandler
     _file: sql.Database[RecordFailed]
     _server: PostgresDatabase[RecordFailed] | None
-    losses: int = field(init=False, default=Factory(lambda held: held.losses_now(), takes_self=True))
     waiting: list[RunEntry] = field(factory=list)
     is_durable: bool = False
     is_watched: bool = False
@@ -231,16 +237,7 @@ class _HeldRun:
     is_unsure: bool = False
     begun: Any = None
     writing: anyio.Lock = field(factory=partial(anyio.Lock, fast_acquire=True))
-    recent: deque[tuple[float, RunEntry]] = field(factory=deque)
-    alive_at: float = field(factory=time.monotonic)
-
-    def losses_now(self) -> int:
-        """Return the number of lost connections; a file has none to lose."""
-        return 0 if self._server is None else self._server.losses
-
-    @property
-    def recent_entries(self) -> tuple[RunEntry, ...]:
-        return tuple(each for _, each in self.recent)
+    recent: list[RunEntry] = field(factory=list)
 
     async def add(
         self, entries: Sequence[RunEntry], *, durable: bool, later: bool
@@ -284,16 +281,17 @@ class _HeldRun:
                 settled = await self.finish()
                 if isinstance(settled, Failure):
                     return settled
-            losses = self.losses_now()
-            again = self.is_unsure or self.losses != losses
-            batch, durable = self.waiting, self.is_durable or again
-            if not batch and not again and not (checks and settled == _LATER):
+            batch = self.waiting
+            if not batch and not self.is_unsure and not (checks and settled == _LATER):
                 return settled
+            durable = self.is_durable or self.is_unsure or len(self.recent) >= _MOST_RECENT
             self.waiting, self.is_durable = [], False
-            written, durable = await self._written(batch, durable=durable, again=again)
+            written, durable = await self._written(batch, durable=durable)
             if isinstance(written, Success):
-                if self._server is not None:
-                    self._keep(batch, losses, durable=durable)
+                if durable:
+                    self.recent.clear()
+                elif self._server is not None:
+                    self.recent += batch
                 batch, self.is_unsure = [], False
             return written
         finally:
@@ -303,21 +301,24 @@ class _HeldRun:
             self.writing.release()
 
     async def _written(
-        self, batch: Sequence[RunEntry], *, durable: bool, again: bool
+        self, batch: Sequence[RunEntry], *, durable: bool
     ) -> tuple[Result[RunOrder | None, RecordErrors], bool]:
         """Append entries, also while a server is being restarted.
 
         Returns the order to the run, and whether all recent entries are on disk.
         """
-        since = time.monotonic()
+        since, again = time.monotonic(), self.is_unsure
         while True:
-            entries = (*self.recent_entries, *batch) if again else batch
+            entries = (*self.recent, *batch) if again else batch
             appended = await self.append(entries, durable=durable, again=again)
-            if self._server is None or not isinstance(appended, Failure):
+            if self._server is None:
                 break
-            if again and time.monotonic() > min(since, self._server.away_since) + LEASE_S / 2:
+            if isinstance(appended, Failure):
+                if again and time.monotonic() > min(since, self._server.away_since) + LEASE_S / 2:
+                    break
+                await anyio.sleep(BEAT_S)  # the run stays that of this process
+            elif again or appended.unwrap() != _GAP:
                 break
-            await anyio.sleep(BEAT_S)  # the run stays that of this process
             durable = again = True
         return _lease(self.run_id, appended), durable
 
@@ -325,12 +326,20 @@ class _HeldRun:
         self, entries: Sequence[RunEntry], *, durable: bool, again: bool = False
     ) -> Result[RunOrder | None, RecordFailed]:
         """Add entries in a transaction; ``again``: some of them may be stored already."""
-        if self._server is not None and entries and not again:
-            called = _on_server(self.holder, entries)
+        if self._server is not None and not again:
+            called = self._call(entries)
             row = await self._server.returning("append", *called, of=self.run_id, soon=not durable)
             return row.map(lambda found: None if found is None else found[0])
-        work = partial(_append_again if again else _append, holder=self.holder, entries=entries)
+        work = partial(_append, holder=self.holder, entries=entries, again=again)
         return await self._file.write_soon("append", work, of=self.run_id, durable=durable)
+
+    def _call(self, entries: Sequence[RunEntry]) -> tuple[str, ...]:
+        """Return a statement and its values that call a function of the server, whose plan is cached."""
+        texts = ", ".join("?" * 4 * len(entries))
+        given = [str(value) for entry in entries for value in _values(entry)]
+        latest = self.recent[-1].key if self.recent else ""
+        statement = f"SELECT reactive_agents.append_entries(?, ?, ?, ?, ARRAY[{texts}]::text[])"
+        return statement, self.holder, latest, *given
 
     async def finish(self) -> Result[RunOrder | None, RecordErrors]:
         """Wait for entries being sent; the next write adds missing ones."""
@@ -342,8 +351,10 @@ class _HeldRun:
         if isinstance(answered, Failure):
             self.is_unsure = True
             return Success(None)
-        row = answered.unwrap()
-        return Failure(LeaseLost(self.run_id)) if row is None or row[0] is None else Success(row[0])
+        order = (answered.unwrap() or (None,))[0]
+        if order == _GAP:
+            self.is_unsure, order = True, ""
+        return _lease(self.run_id, Success(order))
 
     def forget(self) -> None:
         """Discard the answer to entries being sent."""
@@ -353,14 +364,13 @@ class _HeldRun:
 
     def _begin(self) -> bool:
         """Send waiting entries to a server, without waiting; ``False`` if impossible."""
-        losses, waiting = self.losses_now(), self.waiting
-        if self.begun is not None or self.is_unsure or self.writing.locked() or self.losses != losses:
+        if self.begun is not None or self.is_unsure or self.writing.locked():
             return False
-        if self._server is not None:
-            self.begun = self._server.begin(*_on_server(self.holder, waiting), of=self.run_id)
+        if self._server is not None and len(self.recent) < _MOST_RECENT:
+            self.begun = self._server.begin(*self._call(self.waiting), of=self.run_id)
         if self.begun is None:
             return False
-        self._keep(waiting, losses, durable=False)  # written again if the server loses them
+        self.recent += self.waiting  # written again if the server loses them
         self.waiting = []
         return True
 
@@ -393,17 +403,6 @@ class _HeldRun:
                     self.on_order(order)
 
             spawn_on_this_loop(write)
-
-    def _keep(self, entries: Iterable[RunEntry], losses: int, *, durable: bool) -> None:
-        """Add written entries, and discard those that are on disk now."""
-        self.losses = losses
-        if durable:
-            self.recent.clear()
-            return
-        while self.recent and self.recent[0][0] <= self.alive_at - _FLUSHED_S:
-            self.recent.popleft()
-        self.alive_at = now = time.monotonic()
-        self.recent.extend((now, each) for each in entries)
 
 
 def _nothing(_: object) -> None:
@@ -554,29 +553,10 @@ class SqliteRunRecord:
         self, run_id: RunId, holder: str, status: RunStatus, result: str, *, owes: Sequence[OwedStore] = ()
     ) -> Result[None, RecordErrors]:
         """Store the outcome of a run, and give up its lease."""
-        held = self._leases.get(holder) or self._held(run_id, holder)
-        async with held.writing:
-            if held.begun is not None:
-                await held.finish()  # if missing, it is added below
-            self._leases.let_go(holder)
-            now, sealed = self._now(), self._seal.close(result)
-            recent, waiting = held.recent_entries, tuple(held.waiting)
-
-            def work(file: sql.Transaction) -> RunOrder | None:
-                # a crash of the server may have lost recent ones
-                _append(file, holder, (*_missing(file, holder, recent), *waiting))
-                changed = "status = ?, result = ?, wanted = ?, holder = ?, updated_us = ?"
-                values = status, sealed, _wanted_of(owes), _FREE if owes else "", now
-                released = _release(file, run_id, holder, changed, *values)
-                if released is not None:
-                    _end_sub_runs(file, run_id, now)
-                return released
-
-            written = await self._file.write_soon("end", work, of=run_id, durable=True)
-            ended = _lease(run_id, written).map(_nothing)
-            if isinstance(ended, Success):
-                held.waiting.clear()
-            return ended
+        now, sealed = self._now(), self._seal.close(result)
+        changed = "status = ?, result = ?, wanted = ?, holder = ?, updated_us = ?"
+        values = status, sealed, _wanted_of(owes), _FREE if owes else "", now
+        return await self._given_up("end", run_id, holder, changed, *values)
 
     @effect
     async def owe(self, run_id: RunId, holder: str, owes: Sequence[OwedStore]) -> Result[None, RecordErrors]:
@@ -595,18 +575,35 @@ class SqliteRunRecord:
         self, operation: str, run_id: RunId, holder: str, changed: str, *values: object
     ) -> Result[None, RecordErrors]:
         """Write what waits, and give up the lease with these changes of the run."""
+        held = self._leases.get(holder) or self._held(run_id, holder)
+        async with held.writing:
+            if held.begun is not None:
+                await held.finish()  # if missing, it is added below
+            self._leases.let_go(holder)
+            entries, again = (*held.recent, *held.waiting), bool(held.recent) or held.is_unsure
 
-        def work(file: sql.Transaction) -> RunOrder | None:
-            return _release(file, run_id, holder, changed, *values)
+            def work(file: sql.Transaction) -> RunOrder | None:
+                if entries:
+                    _append(file, holder, entries, again=again)
+                released = file.execute(
+                    f"UPDATE runs SET {changed}, lease_until_us = 0"
+                    " WHERE run_id = ? AND holder = ? AND holder <> ''",
+                    (*values, run_id, holder),
+                )
+                if not released.rowcount:
+                    return None
+                if operation == "end":
+                    _end_sub_runs(file, run_id, self._now())
+                return ""
 
-        held = self._leases.get(holder)
-        if held is not None:
-            await held.write()
-        self._leases.let_go(holder)
-        released = await self._file.write_soon(operation, work, of=run_id, durable=True)
-        if isinstance(released, Failure):  # such as on a full disk
-            give_up(holder)
-        return _lease(run_id, released).map(_nothing)
+            released = await self._file.write_soon(operation, work, of=run_id, durable=True)
+            if isinstance(released, Success):
+                held.waiting.clear()
+            elif operation == "end":
+                self._leases.hold(holder, held)  # until it is released
+            else:  # such as on a full disk
+                give_up(holder)
+            return _lease(run_id, released).map(_nothing)
 
     def abandon(self, holder: str) -> None:
         """Stop renewing the lease, without awaiting anything."""
@@ -939,10 +936,8 @@ class SqliteRunRecord:
         renewed = await self._file.write_soon("renew", work, of=f"leases of {this_machine()} {os.getpid()}")
         if isinstance(renewed, Failure):
             return
-        orders, now = renewed.unwrap(), time.monotonic()
+        orders = renewed.unwrap()
         for holder, run in held.items():
-            if run.losses == run.losses_now():
-                run.alive_at = now
             if self._leases.get(holder) is not None:
                 run.on_order(orders.get(holder, "lost"))
 
@@ -1273,19 +1268,20 @@ _HELD = f"SELECT id, wanted, {_LATEST} FROM runs WHERE holder = ? AND holder <> 
 """Finds the held run, the order to it, and the number of its latest entry."""
 
 
-def _on_server(holder: str, entries: Sequence[RunEntry]) -> tuple[str, ...]:
-    """Return a statement and its values that call a function, whose plan is cached."""
-    texts = ", ".join("?" * 4 * len(entries))
-    given = [str(value) for entry in entries for value in _values(entry)]
-    return f"SELECT reactive_agents.append_entries(?, ?, ?, ARRAY[{texts}])", holder, *given
-
-
 def _values(entry: RunEntry) -> tuple[object, ...]:
     return entry.key, entry.kind, sqlite.microseconds(entry.at), entry.body
 
 
-def _append(file: sql.Transaction, holder: str, entries: Iterable[RunEntry]) -> RunOrder | None:
-    """Add entries to the held run; return the order to it, or ``None``."""
+def _append(
+    file: sql.Transaction, holder: str, entries: Iterable[RunEntry], *, again: bool
+) -> RunOrder | None:
+    """Add entries to the held run; return the order to it, or ``None``.
+
+    Args:
+        again: whether it may have some of them.
+    """
+    if again:
+        entries = _missing(file, holder, entries)
     held = file.execute(_HELD, (holder,)).fetchone()
     if held is None:
         return None
@@ -1300,11 +1296,6 @@ def _insert(file: sql.Transaction, run: int, latest: int, entries: Iterable[RunE
     file.executemany(_INSERT_ENTRY, rows)
 
 
-def _append_again(file: sql.Transaction, holder: str, entries: Iterable[RunEntry]) -> RunOrder | None:
-    """Add the missing entries."""
-    return _append(file, holder, _missing(file, holder, entries))
-
-
 def _missing(file: sql.Transaction, holder: str, entries: Iterable[RunEntry]) -> list[RunEntry]:
     """Return those of entries that the held run does not have."""
     given = {each.key: each for each in entries}
@@ -1313,17 +1304,6 @@ def _missing(file: sql.Transaction, holder: str, entries: Iterable[RunEntry]) ->
     held = f"run = (SELECT id FROM runs WHERE holder = ?) AND key IN ({sql.marks(given)})"
     known = {key for (key,) in file.execute(f"SELECT key FROM run_entries WHERE {held}", (holder, *given))}
     return [entry for key, entry in given.items() if key not in known]
-
-
-def _release(
-    file: sql.Transaction, run_id: RunId, holder: str, changed: str, *values: object
-) -> RunOrder | None:
-    """Release the lease of a held run, with these changes; ``None`` if it is not held."""
-    released = file.execute(
-        f"UPDATE runs SET {changed}, lease_until_us = 0 WHERE run_id = ? AND holder = ? AND holder <> ''",
-        (*values, run_id, holder),
-    )
-    return "" if released.rowcount else None
 
 
 def _cancel(file: sql.Transaction, row: _Row | _Candidate, now: int) -> int:

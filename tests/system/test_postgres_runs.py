@@ -6,9 +6,8 @@ import json
 import os
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -19,7 +18,7 @@ import pytest
 from returns.result import Success
 
 from reactive_agents import AgentError, ReactiveAgent, ReactiveAgents, tool
-from reactive_agents.adapters import postgres, run_record
+from reactive_agents.adapters import postgres
 from reactive_agents.adapters.governance.audit_log import verify
 from reactive_agents.adapters.postgres import PostgresDatabase
 from reactive_agents.adapters.run_record import SqliteRunRecord
@@ -75,14 +74,8 @@ def test_a_run_killed_at_boundaries(tmp_path: Path, database: str, kind: str, ev
 
 
 @pytest.mark.parametrize("idempotent", [True, False])
-def test_a_run_survives_a_crash_of_the_server(
-    server: Server, database: str, idempotent: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Its last entries, which the server had not on its disk, are written once more.
-
-    That is so also when the call under way outlasts the time for which entries are kept otherwise.
-    """
-    monkeypatch.setattr(run_record, "_FLUSHED_S", 1.0)
+def test_a_run_survives_a_crash_of_the_server(server: Server, database: str, idempotent: bool) -> None:
+    """Its last entries, which the server had not on its disk, are written once more."""
     noted: list[int] = []
 
     @tool(idempotent=idempotent)
@@ -91,7 +84,6 @@ def test_a_run_survives_a_crash_of_the_server(
         noted.append(number)
         if number == 2:
             server.restart("immediate")
-            time.sleep(2.5)
         return "noted"
 
     async def run() -> None:
@@ -146,8 +138,12 @@ def test_a_run_whose_server_hangs_is_interrupted_and_calls_no_tool_again(
 
 
 async def begun_run(database: str) -> tuple[SqliteRunRecord, RunId, str]:
-    """A record of runs with one that has begun, its id and its holder."""
+    """A record of runs with one that has begun, its id and its holder.
+
+    No lease is renewed, so that nothing else notices what becomes of a connection.
+    """
     record = SqliteRunRecord(database, clock=SystemClock())
+    record._leases._beat_s = 600.0
     task, run_id = Task(TaskId("t"), AgentId("a"), "Do it.", SystemClock.now()), RunId("r")
     claimed = await attempt(record.claim(RecordedRun(run_id, AgentId("a"), task), lambda _: None))
     return record, run_id, claimed.unwrap().holder
@@ -171,26 +167,48 @@ def test_an_entry_that_a_server_lost_before_later_ones_is_written_with_the_end_o
     anyio.run(run)
 
 
-def test_entries_that_a_server_lost_are_written_with_the_end_of_the_run(
-    server: Server, database: str
-) -> None:
-    async def run() -> None:
-        record, run_id, holder = await begun_run(database)
-        entry = RunEntry("m1", "model", SystemClock.now(), "{}")
-        (await attempt(record.append(run_id, holder, entry))).unwrap()
-        await anyio.to_thread.run_sync(server.restart, "immediate")
-        (await attempt(record.end(run_id, holder, "completed", "{}"))).unwrap()
-        found = (await attempt(record.entries(run_id))).unwrap()
-        assert [each.key for each in found] == ["m1"]
-        await record.aclose()
-
-    server.run("postgres", "ALTER SYSTEM SET wal_writer_delay = '10s'")  # no entry by itself
+@contextmanager
+def keeping_in_memory(server: Server) -> Iterator[None]:
+    """A server that writes to its disk only what a transaction waits for."""
+    server.run("postgres", "ALTER SYSTEM SET wal_writer_delay = '10s'")
     server.run("postgres", "SELECT pg_reload_conf()")
     try:
-        anyio.run(run)
+        yield
     finally:
         server.run("postgres", "ALTER SYSTEM RESET wal_writer_delay")
         server.run("postgres", "SELECT pg_reload_conf()")
+
+
+@pytest.mark.parametrize("ended_by", ["nothing", "a write", "a wait"])
+@pytest.mark.parametrize("seen_by", ["a statement", "a transaction", "nobody"])
+def test_entries_that_a_server_lost_are_written_again(
+    server: Server, database: str, ended_by: str, seen_by: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """So they are whoever finds the connection lost, or if it was closed meanwhile, as an idle one is."""
+
+    async def run() -> None:
+        record, run_id, holder = await begun_run(database)
+        now, expected = SystemClock.now(), ["m1"]
+        (await attempt(record.append(run_id, holder, RunEntry("m1", "model", now, "{}")))).unwrap()
+        if seen_by == "nobody":
+            monkeypatch.setattr(postgres, "IDLE_S", -1.0)
+        if seen_by == "a transaction":
+            monkeypatch.setattr(PostgresDatabase, "_send", lambda *_, **__: None)
+        await anyio.to_thread.run_sync(server.restart, "immediate")
+        if ended_by == "a write":
+            entry = RunEntry("i1", "intent", now, "{}")
+            (await attempt(record.append(run_id, holder, entry, durable=True))).unwrap()
+            expected.append("i1")
+        if ended_by == "a wait":
+            (await attempt(record.release(run_id, holder))).unwrap()
+        else:
+            (await attempt(record.end(run_id, holder, "completed", "{}"))).unwrap()
+        found = (await attempt(record.entries(run_id))).unwrap()
+        assert [each.key for each in found] == expected
+        await record.aclose()
+
+    with keeping_in_memory(server):
+        anyio.run(run)
 
 
 @pytest.mark.parametrize("engine", ["record", "dbos"])
@@ -265,14 +283,15 @@ def test_a_server_may_restart_at_any_transaction_of_a_run(
         later = agent(url, answer("So it is."))
         await later.run("Is it?", session="s", user="ann")  # after which nothing is owed
         assert (await later.runs.find("r")).owes == ()
+        assert (await later.runs.replay("r")).difference == ""
         await later.aclose()
 
     for place in range(1, 36, RESTARTED_EVERY):
         noted.clear()
+        url = server.new()
         seen = count(1)
         monkeypatch.setattr(PostgresDatabase, "_once", restarting)
         monkeypatch.setattr(PostgresDatabase, "_send", sending)
-        url = server.new()
         anyio.run(run, url)
         name = url.partition("?")[0].rpartition("/")[2]
         of_run = "SELECT count(*) FROM reactive_agents.{} WHERE run_id = 'r'"
