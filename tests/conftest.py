@@ -74,6 +74,7 @@ def pytest_collection_finish(session: pytest.Session) -> None:
         if name.rpartition(".")[0] in sys.modules:
             importlib.import_module(name)._POLL_S = 0.01  # type: ignore[attr-defined]
     leases: Any = importlib.import_module("reactive_agents.adapters.leases")
+    leases.DOUBTED_S = 0.0  # tests set the clock forward so that a lease expires
     leases.LeaseRenewal.__init__.__kwdefaults__["beat_s"] = 0.05  # when a run learns of others' orders
     gc.freeze()
     gc.set_threshold(20_000)

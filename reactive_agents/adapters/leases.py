@@ -25,6 +25,8 @@ LEASE_S = 20.0
 """Seconds after which a lease expires if it is not renewed."""
 BEAT_S = 1.0
 """Seconds between two renewals."""
+DOUBTED_S = 15.0
+"""Seconds after which a clock that has jumped ahead is believed: longer than between any two renewals."""
 
 _Held = TypeVar("_Held")
 _log = logging.getLogger("reactive_agents")
@@ -99,6 +101,29 @@ class LeaseRenewal(Generic[_Held]):
                 anyio.run(self._renew, held)
             except Exception:  # noqa: BLE001 - the next round tries again
                 _log.warning("The %s could not be renewed.", self._name, exc_info=True)
+
+
+class LeaseClock:
+    """The time by which a process judges the leases of others.
+
+    When the clock jumps ahead, as after a pause of the machine, the leases of all live processes have expired
+    until they are renewed. So this one goes on from the time before the jump for a while.
+    """
+
+    def __init__(self) -> None:
+        self._ahead_us: int | None = None  # of the monotonic clock, which does not jump
+        self._doubted_us: int | None = None
+
+    def at(self, now_us: int) -> int:
+        """Return the time at which leases are judged, in microseconds, when the clock says this one."""
+        passed_us = time.monotonic_ns() // 1000
+        ahead_us = now_us - passed_us
+        if self._ahead_us is not None and ahead_us > self._ahead_us + int(BEAT_S * 1e6):
+            self._doubted_us = self._doubted_us or passed_us
+            if passed_us - self._doubted_us < int(DOUBTED_S * 1e6):
+                return passed_us + self._ahead_us
+        self._ahead_us, self._doubted_us = ahead_us, None
+        return now_us
 
 
 _GIVEN_UP: dict[str, float] = {}

@@ -34,6 +34,7 @@ from reactive_agents.adapters.encryption import RecordKey, Seal
 from reactive_agents.adapters.leases import (
     BEAT_S,
     LEASE_S,
+    LeaseClock,
     LeaseRenewal,
     give_up,
     is_gone,
@@ -431,6 +432,7 @@ class SqliteRunRecord:
         self._file = sql.open_database(path, RUNS, RecordFailed, read_only=read_only)
         self._server = self._file if isinstance(self._file, PostgresDatabase) else None
         self._clock = clock
+        self._lease_clock = LeaseClock()
         self._seal = Seal(key)
         self._unread: set[str] = set()
         self._leases: LeaseRenewal[_HeldRun] = LeaseRenewal("run-leases", self._renew)
@@ -468,7 +470,7 @@ class SqliteRunRecord:
                 if not known.owes or (row.holder != holder and _is_held(row, now)):
                     return RunClaim(known, "ended")
                 taken = "UPDATE runs SET holder = ?, lease_until_us = ? WHERE id = ?"
-                file.execute(taken, (holder, now + _LEASE_US, row.id))
+                file.execute(taken, (holder, self._lease_end(), row.id))
                 return RunClaim(known, "ended", holder)
             if known.is_held and row.holder != holder:
                 return RunClaim(known, "held")
@@ -476,7 +478,7 @@ class SqliteRunRecord:
             file.execute(
                 "UPDATE runs SET holder = ?, lease_until_us = ?, attempt = attempt + 1, status = 'open',"
                 " updated_us = ?, definition = ? WHERE id = ?",
-                (holder, now + _LEASE_US, now, json.dumps(dict(definition)), row.id),
+                (holder, self._lease_end(), now, json.dumps(dict(definition)), row.id),
             )
             attempt = known.attempt + 1
             begun = evolve(known, definition=definition, attempt=attempt, status="open")
@@ -782,7 +784,7 @@ class SqliteRunRecord:
                     "UPDATE runs SET holder = ?, lease_until_us = ?,"
                     " begun_us = CASE WHEN status = 'queued' THEN ? ELSE begun_us END"
                     " WHERE id = ? AND holder = ? AND status = ?",
-                    (holder, now + _LEASE_US, now, row.id, row.holder, row.status),
+                    (holder, self._lease_end(), now, row.id, row.holder, row.status),
                 )
                 if taken.rowcount:
                     reserved.append((row.run_id, holder))
@@ -930,7 +932,7 @@ class SqliteRunRecord:
         statement = "UPDATE runs SET lease_until_us = ? WHERE holder = ? RETURNING holder, wanted"
 
         def work(file: sql.Transaction) -> dict[str, RunOrder]:
-            until = self._now() + _LEASE_US
+            until = self._lease_end()
             return dict(row for each in held for row in file.execute(statement, (until, each)))
 
         renewed = await self._file.write_soon("renew", work, of=f"leases of {this_machine()} {os.getpid()}")
@@ -943,7 +945,11 @@ class SqliteRunRecord:
 
     def _now(self) -> int:
         """Return the time of the writers' common clock, within a transaction."""
-        return sql.shared_us(self._clock.now(), self._file)
+        return self._lease_clock.at(sql.shared_us(self._clock.now(), self._file))
+
+    def _lease_end(self) -> int:
+        """Return until when a lease that begins now is held; processes may believe this clock already."""
+        return sql.shared_us(self._clock.now(), self._file) + _LEASE_US
 
 
 # --- one transaction each ---------------------------------------------------------------------------------

@@ -16,8 +16,9 @@ import pytest
 from attrs import evolve
 from returns.result import Failure, Success
 
-from reactive_agents.adapters import dbos_queue, run_record, sql, sqlite
+from reactive_agents.adapters import dbos_queue, leases, run_record, sql, sqlite
 from reactive_agents.adapters.dbos_queue import DbosQueue
+from reactive_agents.adapters.leases import LeaseRenewal
 from reactive_agents.adapters.run_record import LEASE_S, SqliteRunRecord
 from reactive_agents.core.errors import LeaseLost, RecordFailed
 from reactive_agents.core.ids import AgentId, RunId, TaskId
@@ -97,6 +98,27 @@ async def test_a_reservation_ends_like_a_lease(opened: Open) -> None:
     assert list(await take(record, at_most=1)) == ["b"], "it does not go before what is more urgent"
     assert list(await take(record)) == ["a"]
     await record.aclose()
+
+
+async def test_a_clock_that_jumps_ahead_takes_no_run_from_a_live_process(
+    opened: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its lease has expired by the new time until it is renewed, for which there is time."""
+    clock = FakeClock()
+    live, other = opened(FakeClock()), opened(clock)
+    monkeypatch.setattr(LeaseRenewal, "hold", lambda *_: None)
+    monkeypatch.setattr(leases, "DOUBTED_S", 600.0)
+    await add(live, queued("a"), queued("b"))
+    assert list(await take(live)) == ["a", "b"]
+    assert (await claim(live, "a")).state == "new"
+    assert (await claim(other, "a")).state == "held"
+    clock.advance(90 * 86400)
+    assert await take(other) == {}
+    assert (await claim(other, "a")).state == "held"
+    monkeypatch.setattr(leases, "DOUBTED_S", 0.0)
+    assert list(await take(other)) == ["a", "b"]
+    for record in (live, other):
+        await record.aclose()
 
 
 async def test_no_more_runs_are_begun_than_the_rate_allows(opened: Open) -> None:

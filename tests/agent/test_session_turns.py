@@ -15,6 +15,7 @@ from attrs import evolve
 from returns.result import Failure, Success
 
 from reactive_agents import AgentError, ReactiveAgent, ReactiveAgents, tool
+from reactive_agents.adapters import leases
 from reactive_agents.adapters.leases import LeaseRenewal
 from reactive_agents.adapters.memory import sessions
 from reactive_agents.adapters.memory.sessions import LEASE_S, SqliteSessions
@@ -136,6 +137,21 @@ async def test_a_run_that_begins_again_has_the_same_turn_unless_another_came_aft
     assert (await begun(later, TWO)).turn == 1
     await attempt(later.end(KEY, TWO, turn(TWO)))
     assert (await begun(other, ONE)).turn == 2
+
+
+@pytest.mark.usefixtures("stands_still")
+async def test_a_clock_that_jumps_ahead_takes_no_turn_from_a_live_process(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = FakeClock()
+    live, other = (SqliteSessions(tmp_path / "s.db", clock=each) for each in (FakeClock(), clock))
+    monkeypatch.setattr(leases, "DOUBTED_S", 600.0)
+    await begun(live, ONE)
+    assert await attempt(other.reserve(KEY, TWO, 0)) == Success(False)
+    clock.advance(90 * 86400)
+    assert await attempt(other.reserve(KEY, TWO, 0)) == Success(False)
+    monkeypatch.setattr(leases, "DOUBTED_S", 0.0)
+    assert await attempt(other.reserve(KEY, TWO, 0)) == Success(True)
 
 
 @pytest.mark.usefixtures("stands_still")

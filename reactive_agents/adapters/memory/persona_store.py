@@ -25,7 +25,7 @@ from returns.maybe import Maybe
 from returns.result import Result
 
 from reactive_agents.adapters import sql
-from reactive_agents.adapters.leases import LEASE_S, LeaseRenewal, is_gone, new_holder
+from reactive_agents.adapters.leases import LEASE_S, LeaseClock, LeaseRenewal, is_gone, new_holder
 from reactive_agents.adapters.memory.database import MemoryStore, open_memory_store, record_redactor
 from reactive_agents.adapters.memory.store import forget_owner, microseconds
 from reactive_agents.adapters.sql import ALL_ROWS, Transaction, decoded, marks, where
@@ -93,6 +93,7 @@ class SqlitePersonaStore:
         self._database = open_memory_store(place) if isinstance(place, str | PathLike) else place
         self._records = record_redactor(redactor or Redactor())
         self._clock = clock or SystemClock()
+        self._lease_clock = LeaseClock()
         self._leases: LeaseRenewal[None] = LeaseRenewal("persona-leases", self._renew)
         self._served: dict[tuple[PersonaId, queue.WorkKind, tuple[str, ...]], str] = {}
 
@@ -369,6 +370,7 @@ class SqlitePersonaStore:
             if kind == "schedule":
                 places += f" AND ({_NOT_CRON} OR key IN ({marks(schedules) or 'NULL'}))"
             at = self._now()
+            judged_at = self._lease_clock.at(at)
             heads = file.execute(
                 "SELECT work.number, due, holder, lease_until, attempts, updated_at, status "
                 "FROM persona_work AS work JOIN (SELECT min(number) AS number, max(priority) AS highest "
@@ -378,7 +380,7 @@ class SqlitePersonaStore:
                 (persona_id, kind, *chosen, served),
             ).fetchall()
             for head, due, held_by, lease_until, attempts, begun, status in heads:
-                is_held = held_by and lease_until >= at and not is_gone(held_by)
+                is_held = held_by and lease_until >= judged_at and not is_gone(held_by)
                 # pauses cannot be measured with another clock
                 was_set_back = kind != "schedule" and begun > at + _CLOCK_TOLERANCE_US
                 free_at = _crash_pause_end(begun, attempts) if held_by and attempts > 1 else due

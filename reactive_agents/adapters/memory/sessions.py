@@ -24,7 +24,7 @@ from attrs import evolve
 from returns.result import Failure, Result, Success
 
 from reactive_agents.adapters import sql, sqlite
-from reactive_agents.adapters.leases import LeaseRenewal
+from reactive_agents.adapters.leases import LeaseClock, LeaseRenewal
 from reactive_agents.adapters.memory import contents
 from reactive_agents.adapters.memory.store import microseconds, moment_of
 from reactive_agents.core.bases import PUBLISH
@@ -135,6 +135,7 @@ class SqliteSessions:
     ) -> None:
         self._file = sql.open_database(path, SESSIONS, SessionUnavailable, read_only=read_only)
         self._clock = clock
+        self._lease_clock = LeaseClock()
         self._in_process = str(path) == sqlite.IN_PROCESS
         self.content = contents.SqliteContent(self._file, clock, lasting=not self._in_process)
         self._tickets: LeaseRenewal[None] = LeaseRenewal(
@@ -274,7 +275,7 @@ class SqliteSessions:
         One that has not been renewed while a run waited, and is valid for longer, is from before the clock
         was set back.
         """
-        now = self._shared_now()
+        now = self._lease_clock.at(self._shared_now())
         is_known = self._in_process or waited_s < LEASE_S
         return now, _FOR_EVER if is_known else now + int(2 * LEASE_S * 1e6)
 

@@ -17,6 +17,7 @@ from returns.maybe import Nothing, Some
 from returns.result import Failure, Result, Success
 
 from property_tests.test_persona_learning import a_learning
+from reactive_agents.adapters import leases
 from reactive_agents.adapters.memory import persona_store
 from reactive_agents.adapters.memory.database import MEMORY, open_memory_store
 from reactive_agents.adapters.memory.persona_store import SqlitePersonaStore
@@ -345,6 +346,26 @@ async def test_work_of_a_process_that_is_gone_or_silent_is_taken_over(tmp_path: 
     clock.time += timedelta(seconds=1)
     assert await claimed(store) is not None
     await store.aclose()
+
+
+async def test_a_clock_that_jumps_ahead_takes_no_work_from_a_live_process(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = SettableClock()
+    live, other = (
+        SqlitePersonaStore(tmp_path / "memory.db", clock=each) for each in (SettableClock(), clock)
+    )
+    monkeypatch.setattr(leases.LeaseRenewal, "hold", lambda *_: None)
+    monkeypatch.setattr(leases, "DOUBTED_S", 600.0)
+    await add(live, "e1")
+    assert await claimed(live) is not None
+    assert await claimed(other) is None
+    clock.time += timedelta(days=90)
+    assert await claimed(other) is None
+    monkeypatch.setattr(leases, "DOUBTED_S", 0.0)
+    assert await claimed(other) is not None
+    for store in (live, other):
+        await store.aclose()
 
 
 class SettableClock(SystemClock):
