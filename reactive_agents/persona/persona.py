@@ -92,7 +92,7 @@ MOST_REMINDERS = 100
 MOST_DELAYED = timedelta(days=366)
 _MOST_SCHEDULES = 10_000
 UNSERVED_SCHEDULE = timedelta(days=1)
-"""How long after its time a schedule that no process serves is dropped."""
+"""How long after it was found unserved at its time a schedule is dropped, if no process serves it."""
 _TYPING_S = 20.0
 """Seconds between typing indicators."""
 _POLL_S = 0.5
@@ -266,9 +266,16 @@ class Persona:
             if earlier is not None:
                 await attempt(store.order_work(earlier.number, "drop"))
         for item in every:
-            unserved_since = max(item.updated_at, item.due or item.updated_at)
-            is_other = item.key not in own and item.room.domain in self.domains
-            if is_other and unserved_since < now - UNSERVED_SCHEDULE:
+            if item.key in own or item.room.domain not in self.domains or item.due is None:
+                continue
+            if item.updated_at <= item.due < now:  # perhaps by a clock far ahead, so its day begins here
+                claimed = store.claim(
+                    self.settings.id, "schedule", domains=(), room=item.room, schedules=(item.key,)
+                )
+                unserved = (await attempt(claimed)).value_or(None)
+                if unserved is not None:
+                    await attempt(store.release(unserved, due=item.due))
+            elif item.due < item.updated_at <= now - UNSERVED_SCHEDULE:
                 await attempt(store.order_work(item.number, "drop"))
         while (due := (await self.claim("schedule")).value_or(None)) is not None:
             if not await self._come_due(due):

@@ -122,6 +122,20 @@ async def test_a_removed_schedule_comes_no_more_and_is_dropped_after_a_day() -> 
         assert [each.status for each in bench.store.work.values()] == [status]
 
 
+async def test_a_clock_far_ahead_drops_no_schedule_of_another_version() -> None:
+    bench = bench_with(MORNING)
+    assert await resumed(bench) == []
+    ahead = bench_with(store=bench.store)
+    ahead.store._clock = ahead.clock
+    advance(ahead, 90)
+    for _ in range(2):
+        assert await resumed(ahead) == []
+        advance(ahead, 0.5)
+    bench.store._clock = bench.clock
+    advance(bench, 1)
+    assert await resumed(bench) == [(f"morning@{START:%Y-%m-%d}T08:00:00", "team")]
+
+
 async def test_a_schedule_that_was_stored_by_its_name_alone_goes_on() -> None:
     """As an earlier version stored it, with a time that came while no process ran."""
     bench = bench_with()
