@@ -25,8 +25,9 @@ import threading
 import time
 import weakref
 from collections import deque
-from collections.abc import Callable, Iterable
-from contextlib import closing, suppress
+from collections.abc import AsyncIterator, Callable, Iterable
+from contextlib import asynccontextmanager, closing, suppress
+from contextvars import ContextVar
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from itertools import chain
@@ -155,9 +156,11 @@ class Store:
 
 
 def is_readable(found: int, versions: tuple[tuple[Statement, ...], ...]) -> bool:
-    """Return whether tables of a version can be read: later ones only add indexes."""
+    """Return whether tables of a version can be read: later ones only add indexes, or functions to write."""
     later = (each for version in versions[found:] for each in version)
-    return found > 0 and all(isinstance(each, str) and each.split()[1] == "INDEX" for each in later)
+    return found > 0 and all(
+        isinstance(each, str) and each.split()[1] in ("INDEX", "FUNCTION") for each in later
+    )
 
 
 class UnusableFile(sqlite3.DatabaseError):
@@ -350,6 +353,10 @@ class SqliteFile(Generic[_E]):
                 where it takes so long that they would fail.
         """
         if self._in_process:
+            return
+        put_off = _PUT_OFF.get()
+        if rewrites and put_off is not None:
+            put_off[self.path] = self
             return
         if rewrites and not await self._done_in_time(self._rewrite):
             _log.warning(
@@ -597,6 +604,22 @@ def shared_file(
         if file is None:
             file = _SHARED[key] = open_file()
         return file
+
+
+_PUT_OFF: ContextVar[dict[Path, SqliteFile[Any]] | None] = ContextVar("put_off", default=None)
+
+
+@asynccontextmanager
+async def each_file_rewritten_once() -> AsyncIterator[None]:
+    """Rewrite files from which several stores delete at the end of a block, each once."""
+    files: dict[Path, SqliteFile[Any]] = {}
+    token = _PUT_OFF.set(files)
+    try:
+        yield
+    finally:
+        _PUT_OFF.reset(token)
+        for file in files.values():
+            await file.empty_log(rewrites=True)
 
 
 class _Forks:

@@ -688,12 +688,15 @@ class ReactiveAgent(Generic[R, D]):
         """
         if user is None or wrong_name("user", user) is not None:
             raise AgentError(errors.InvalidConfig("user", abbreviated(user), "the user of runs"))
+        from reactive_agents.adapters import sqlite  # by agents with stores
+
         deleted, failed = dict[str, int](), list[str]()
-        for store, delete in self._deletions(user).items():
-            try:
-                deleted[store] = await delete()
-            except Exception as error:  # noqa: BLE001 - whatever a custom store raises: the others are tried
-                failed.append(f"{store} ({error})")
+        async with sqlite.each_file_rewritten_once():
+            for store, delete in self._deletions(user).items():
+                try:
+                    deleted[store] = await delete()
+                except Exception as error:  # noqa: BLE001 - whatever a custom store raises: the others are tried
+                    failed.append(f"{store} ({error})")
         if failed:
             told = f"The user is not forgotten in: {', '.join(failed)}."
             told += f" Forgotten in: {', '.join(deleted) or 'no store'}. Call forget again for the rest."

@@ -211,9 +211,8 @@ def totals(
             raise typer.BadParameter(f"give the options after {context.invoked_subcommand}.")
         return
     _check_database(path)
-    only_read = is_postgres(path)  # an older file is brought forward
     totals = output.ask_store(
-        lambda: cost_tracker.SqliteCostTracker(path, clock=SystemClock(), read_only=only_read),
+        lambda: cost_tracker.SqliteCostTracker(path, clock=SystemClock(), read_only=True),
         lambda tracker: tracker.totals(by, since=since),
     )
     if output.is_json():

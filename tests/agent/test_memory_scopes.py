@@ -10,6 +10,7 @@ import pytest
 from returns.result import Success
 
 from reactive_agents import AgentError, Document, Image, Personas, ReactiveAgents, agent_tool
+from reactive_agents.adapters.sqlite import SqliteFile
 from reactive_agents.cli.run import with_files
 from reactive_agents.core.errors import ServiceFailed, ServiceMissing
 from reactive_agents.effects import attempt, effect
@@ -140,6 +141,27 @@ async def test_forgetting_no_user_is_refused_and_deletes_nothing(user: Any) -> N
     with pytest.raises(AgentError, match="expected the user of runs"):
         await agent.forget(user=user)
     assert len(await agent.sessions.list()) == 1
+
+
+async def test_a_file_of_several_stores_is_rewritten_once_when_a_user_is_forgotten(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rewritten: list[str] = []
+    rewrite = SqliteFile._rewrite
+
+    def counted(file: Any, connection: Any) -> bool:
+        rewritten.append(file.path.name)
+        return rewrite(file, connection)
+
+    monkeypatch.setattr(SqliteFile, "_rewrite", counted)
+    path = tmp_path / "all.db"
+    described = builder(ScriptedLLM(forever(say("I see.")))).with_memory(path).with_cost(tmp_path / "cost.db")
+    agent = described.with_sessions(path).with_durability(path, recover=False).with_run_log(path).build()
+    await agent.run(WISH, user="ada", session="one")
+    assert await agent.forget(user="ada") > 2
+    await agent.aclose()
+    assert sorted(rewritten) == ["all.db", "cost.db"]
+    assert b"Elm Street" not in bytes_of(tmp_path)
 
 
 async def test_everything_of_a_user_is_forgotten(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import sqlite3
 from pathlib import Path
 from typing import Any
@@ -21,7 +22,7 @@ from reactive_agents.core.usage import Usage
 from reactive_agents.testing import ScriptedLLM, say
 from reactive_agents.testing.core import START
 from tests.support.command_line import Terminal, command
-from tests.support.sqlite_files import sqlite_file
+from tests.support.sqlite_files import sample, sqlite_file
 
 USED = Usage(10, 20, 30)
 
@@ -61,8 +62,9 @@ def test_by_agent_in_one_json_document(account: Path) -> None:
 
 @pytest.mark.parametrize("closed", ["file and folder", "folder"])
 def test_a_file_that_may_not_be_written_is_only_read(
-    account: Path, monkeypatch: pytest.MonkeyPatch, closed: str
+    account: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, closed: str
 ) -> None:
+    account = shutil.copy(account, tmp_path / "copy.db")  # without a log that another command has left
     opened, connect = list[str](), sqlite3.connect
 
     def connected(place: str, **options: Any) -> Any:
@@ -73,6 +75,16 @@ def test_a_file_that_may_not_be_written_is_only_read(
     monkeypatch.setattr(os, "access", lambda path, _: closed == "folder" and Path(path) == account)
     assert command("cost", "--path", str(account)).exit_code == 0
     assert {*opened} == {"mode=ro&immutable=1"}
+
+
+def test_a_file_of_an_older_version_is_left_to_the_processes_that_write_it(tmp_path: Path) -> None:
+    path = sample("cost_2.db", tmp_path)
+    before = path.read_bytes()
+    shown = command("cost", "--path", str(path))
+    assert (shown.exit_code, path.read_bytes()) == (1, before)
+    assert "found version 2 of its cost" in " ".join(shown.stderr.split())
+    assert command("cost", "prune", "--older-than", "600000", "--path", str(path)).exit_code == 0
+    assert command("cost", "--path", str(path)).exit_code == 0
 
 
 def test_the_sum_of_all_groups_is_exact(tmp_path: Path) -> None:
