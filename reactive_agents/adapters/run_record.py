@@ -287,12 +287,8 @@ class _HeldRun:
                 return settled
             durable = self.is_durable or self.is_unsure or len(self.recent) >= _MOST_RECENT
             self.waiting, self.is_durable = [], False
-            written, durable = await self._written(batch, durable=durable)
+            written = await self._written(batch, durable=durable)
             if isinstance(written, Success):
-                if durable:
-                    self.recent.clear()
-                elif self._server is not None:
-                    self.recent += batch
                 batch, self.is_unsure = [], False
             return written
         finally:
@@ -303,11 +299,8 @@ class _HeldRun:
 
     async def _written(
         self, batch: Sequence[RunEntry], *, durable: bool
-    ) -> tuple[Result[RunOrder | None, RecordErrors], bool]:
-        """Append entries, also while a server is being restarted.
-
-        Returns the order to the run, and whether all recent entries are on disk.
-        """
+    ) -> Result[RunOrder | None, RecordErrors]:
+        """Append entries, also while a server is being restarted; return the order to the run."""
         since, again = time.monotonic(), self.is_unsure
         while True:
             entries = (*self.recent, *batch) if again else batch
@@ -321,7 +314,9 @@ class _HeldRun:
             elif again or appended.unwrap() != _GAP:
                 break
             durable = again = True
-        return _lease(self.run_id, appended), durable
+        if isinstance(appended, Success) and self._server is not None:
+            self.recent = [] if durable else [*self.recent, *batch]
+        return _lease(self.run_id, appended)
 
     async def append(
         self, entries: Sequence[RunEntry], *, durable: bool, again: bool = False

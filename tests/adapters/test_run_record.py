@@ -358,6 +358,55 @@ async def test_a_run_that_was_given_up_on_a_full_disk_goes_on_at_once(
     await record.aclose()
 
 
+async def test_what_waits_is_written_when_a_run_that_could_not_end_is_released(
+    opened: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = FakeClock()
+    record, run_id = opened(clock), RunId("a")
+    await add(record, queued("a"))
+    begun, write = await claim(record, "a"), record._file.write_soon
+    is_full = True
+
+    async def write_if_there_is_room(operation: str, *given: Any, **options: Any) -> Any:
+        if is_full:
+            return Failure(RecordFailed("The disk is full.", operation))
+        return await write(operation, *given, **options)
+
+    monkeypatch.setattr(record._file, "write_soon", write_if_there_is_room)
+    monkeypatch.setattr(run_record._HeldRun, "_write_waiting", lambda _: None)
+    late = RunEntry("m1", "model", clock.now(), "{}")
+    assert (await attempt(record.append(run_id, begun.holder, late, later=True))) == Success(None)
+    assert isinstance(await attempt(record.end(run_id, begun.holder, "completed", "{}")), Failure)
+    is_full = False
+    assert (await attempt(record.release(run_id, begun.holder))).unwrap() is None
+    assert [each.key for each in (await attempt(record.entries(run_id))).unwrap()] == ["m1"]
+    assert (await claim(record, "a")).state == "taken"
+    await record.aclose()
+
+
+async def test_an_entry_whose_write_only_seemed_to_fail_is_not_added_again_at_the_end(
+    opened: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = FakeClock()
+    record, run_id = opened(clock), RunId("a")
+    await add(record, queued("a"))
+    begun, write = await claim(record, "a"), record._file.write_soon
+
+    async def write_and_fail(*given: Any, **options: Any) -> Any:
+        await write(*given, **options)
+        return Failure(RecordFailed("The file cannot be written by the system.", "append"))
+
+    monkeypatch.setattr(run_record._HeldRun, "_write_waiting", lambda _: None)
+    first, second = RunEntry("m1", "model", clock.now(), "{}"), RunEntry("t1", "intent", clock.now(), "{}")
+    await attempt(record.append(run_id, begun.holder, first, later=True))
+    with monkeypatch.context() as patched:
+        patched.setattr(record._file, "write_soon", write_and_fail)
+        await attempt(record.append(run_id, begun.holder, second, durable=True))
+    assert (await attempt(record.end(run_id, begun.holder, "completed", "{}"))).unwrap() is None
+    assert [each.key for each in (await attempt(record.entries(run_id))).unwrap()] == ["m1", "t1"]
+    await record.aclose()
+
+
 async def test_each_time_of_a_schedule_has_one_run(opened: Open) -> None:
     clock = FakeClock()
     one, two = opened(clock), opened(clock)
