@@ -19,7 +19,6 @@ import json
 import logging
 import os
 import time
-from collections import deque
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import datetime
 from functools import partial
@@ -81,7 +80,7 @@ _MOST_RECENT = 64
 _GAP = "gap"
 """The answer of a server that has lost recent entries, and has added none."""
 _QUICK_ANSWER_S = 0.05
-"""Seconds of a request after which it is written by itself, not with its answer."""
+"""Seconds after which a request is written by itself, not with its answer; twice that if another waits."""
 _LATER: Result[RunOrder | None, RecordErrors] = Success(None)
 """The result of adding entries that are written later."""
 
@@ -218,8 +217,7 @@ class _HeldRun:
         waiting: entries to write with the next one.
         is_durable: whether one of these must be on disk when written.
         is_watched: whether they are written as soon as the run waits.
-        sent: when requests were sent, with their entries; those that do not wait any more are discarded late.
-        is_timed: whether a timer looks for requests without an answer.
+        timed: the request for whose answer a timer waits.
         is_unsure: whether some of them, or of the recent ones, may have been written already.
         begun: the write in progress of entries to the server.
         writing: the lock for writing entries.
@@ -233,8 +231,7 @@ class _HeldRun:
     waiting: list[RunEntry] = field(factory=list)
     is_durable: bool = False
     is_watched: bool = False
-    sent: deque[tuple[float, RunEntry]] = field(factory=deque)
-    is_timed: bool = False
+    timed: RunEntry | None = None
     is_unsure: bool = False
     begun: Any = None
     writing: anyio.Lock = field(factory=partial(anyio.Lock, fast_acquire=True))
@@ -248,9 +245,7 @@ class _HeldRun:
         is_answer = kind == "model"
         self.waiting += entries
         if kind == "request":
-            self.sent.append((time.monotonic(), entries[-1]))
-            if not self.is_timed:
-                self._write_after(_QUICK_ANSWER_S)
+            self._wait_for_answer()
             return _LATER
         if later and (is_answer or self._server is not None):
             # an answer waits for the intent of its call; a server writes meanwhile
@@ -370,22 +365,20 @@ class _HeldRun:
         self.waiting = []
         return True
 
-    def _write_after(self, seconds: float) -> None:
-        """Look for unanswered requests later; a run has one timer for that."""
-        self.is_timed = True
-        call_later_on_this_loop(seconds, self._write_slow)
+    def _wait_for_answer(self) -> None:
+        """Look later whether a waiting request is answered; a run has one timer for that."""
+        if self.timed is None:
+            self.timed = next((each for each in self.waiting if each.kind == "request"), None)
+            if self.timed is not None:
+                call_later_on_this_loop(_QUICK_ANSWER_S, self._write_slow)
 
     def _write_slow(self) -> None:
         """Write waiting entries if a request has waited long enough for its answer."""
-        self.is_timed = False
-        while self.sent and not any(each is self.sent[0][1] for each in self.waiting):
-            self.sent.popleft()
-        if self.sent:
-            left_s = self.sent[0][0] + _QUICK_ANSWER_S - time.monotonic()
-            if left_s > 0:
-                self._write_after(left_s)
-            else:
-                self._write_waiting()
+        slow, self.timed = self.timed, None
+        if any(each is slow for each in self.waiting):
+            self._write_waiting()
+        else:
+            self._wait_for_answer()
 
     def _write_waiting(self) -> None:
         """Write waiting entries while the run waits."""
