@@ -63,6 +63,7 @@ _ROOM = "persona_id = ? AND tenant = ? AND domain = ? AND context_id = ?"
 _OPEN = "status IN ('open', 'answered')"
 _NOT_CRON = f"substr(key, 1, {len(queue.CRON)}) != '{queue.CRON}'"
 _LET_GO = "holder = '', lease_until = 0"
+_LEASE_US = int(LEASE_S * 1e6)
 _FIELDS = (
     *("number", "kind", "key", "status", "attempts", "holder", "due", "created_at", "updated_at", "reason"),
     *("event", "message", "message_kind", "plan_id", "task_id", "outcome", "message_id", "cost_usd"),
@@ -391,7 +392,7 @@ class SqlitePersonaStore:
                     "UPDATE persona_work SET holder = ?, lease_until = ?, attempts = attempts + ?, "
                     "updated_at = ? WHERE number = ? AND holder = ? AND lease_until = ? AND due = ? "
                     f"AND {_OPEN} RETURNING {COLUMNS}",
-                    (holder, self._lease_end(at), int(tried), at, head, held_by, lease_until, due),
+                    (holder, at + _LEASE_US, int(tried), at, head, held_by, lease_until, due),
                 ).fetchone()
                 if row is None:  # another claim was faster
                     continue
@@ -727,9 +728,6 @@ class SqlitePersonaStore:
 
     # --- leases -------------------------------------------------------------------------------------------
 
-    def _lease_end(self, at: int) -> int:
-        return at + int(LEASE_S * 1e6)
-
     async def _renew(self, held: Mapping[str, None]) -> None:
         places = marks(held)
         statement = (
@@ -738,7 +736,7 @@ class SqlitePersonaStore:
         )
 
         def work(file: Transaction) -> set[str]:
-            return {holder for (holder,) in file.execute(statement, (self._lease_end(self._now()), *held))}
+            return {holder for (holder,) in file.execute(statement, (self._now() + _LEASE_US, *held))}
 
         renewed = await self._database.write_soon("renew", work, of=f"leases of {min(held)}")
         for lost in set(held) - renewed.value_or(set(held)):  # other processes hold it now

@@ -178,8 +178,7 @@ class SqliteSessions:
         """
 
         def work(file: sql.Transaction) -> bool | SessionRefused:
-            until = self._shared_now() + int(LEASE_S * 1e6)
-            taken = _take_turn(file, key, run_id, until, self._now(), self._present())
+            taken = _take_turn(file, key, run_id, self._lease_end(), self._now(), self._present())
             (present,) = file.execute(
                 "SELECT count(*) FROM conversation_turns WHERE conversation ="
                 " (SELECT id FROM conversations WHERE agent = ? AND session = ?)",
@@ -267,7 +266,11 @@ class SqliteSessions:
 
     def _shared_now(self) -> int:
         """Return the time of the clock that all processes share, within a transaction."""
-        return sql.shared_us(self._clock.now(), self._file)
+        return self._lease_clock.at(sql.shared_us(self._clock.now(), self._file))
+
+    def _lease_end(self) -> int:
+        """Return until when a ticket is valid; processes may believe a clock that jumped already."""
+        return sql.shared_us(self._clock.now(), self._file) + int(LEASE_S * 1e6)
 
     def _present(self, waited_s: float = 0.0) -> tuple[int, int]:
         """Return the range of times until which a present ticket is valid.
@@ -275,12 +278,12 @@ class SqliteSessions:
         One that has not been renewed while a run waited, and is valid for longer, is from before the clock
         was set back.
         """
-        now = self._lease_clock.at(self._shared_now())
+        now = self._shared_now()
         is_known = self._in_process or waited_s < LEASE_S
         return now, _FOR_EVER if is_known else now + int(2 * LEASE_S * 1e6)
 
     def _valid_until(self) -> int:
-        return _FOR_EVER if self._in_process else self._shared_now() + int(LEASE_S * 1e6)
+        return _FOR_EVER if self._in_process else self._lease_end()
 
     # --- what there is ------------------------------------------------------------------------------------
 
