@@ -154,7 +154,7 @@ RUNS = sqlite.Store(
             " body text NOT NULL, PRIMARY KEY (run, number), UNIQUE (run, key))",
             *map(table_of, _BEGUN),
         ),
-        (),  # versions 2, 3 and 5 had functions that version 7 deletes
+        (),  # versions 2 and 3 had functions that version 7 deletes, 5 one that processes may still call
         (),
         (
             # a foreign key would lock the row of the run for each entry, a third of the write
@@ -173,7 +173,6 @@ RUNS = sqlite.Store(
             "DROP FUNCTION IF EXISTS reactive_agents.append_entry (text, text, bigint, text, text)",
             "DROP FUNCTION IF EXISTS"
             " reactive_agents.append_entry (bigint, text, text, text, bigint, text, text)",
-            "DROP FUNCTION IF EXISTS reactive_agents.append_entries (bigint, text, text, text[])",
             # takes the lock itself, so that one statement is a whole transaction; four texts per entry
             "CREATE FUNCTION append_entries"
             " (of_lock bigint, waits_for_disk text, by_holder text, after_key text, texts text[])"
