@@ -115,7 +115,7 @@ class LeaseClock:
         self._doubted_us: int | None = None
 
     def at(self, now_us: int) -> int:
-        """Return the time at which leases are judged, in microseconds, when the clock says this one."""
+        """Return the time in microseconds to judge leases by, for that of the clock."""
         passed_us = time.monotonic_ns() // 1000
         ahead_us = now_us - passed_us
         if self._ahead_us is not None and ahead_us > self._ahead_us + int(BEAT_S * 1e6):

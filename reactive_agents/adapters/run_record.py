@@ -294,7 +294,7 @@ class _HeldRun:
     async def _written(
         self, batch: Sequence[RunEntry], *, durable: bool
     ) -> Result[RunOrder | None, RecordErrors]:
-        """Append entries, also while a server is being restarted; return the order to the run."""
+        """Append entries, also while a server is restarted; return the order."""
         since, again = time.monotonic(), self.is_unsure
         while True:
             entries = (*self.recent, *batch) if again else batch
@@ -324,7 +324,7 @@ class _HeldRun:
         return await self._file.write_soon("append", work, of=self.run_id, durable=durable)
 
     def _call(self, entries: Sequence[RunEntry]) -> tuple[str, ...]:
-        """Return a statement and its values that call a function of the server, whose plan is cached."""
+        """Return a statement that calls a function, whose plan is cached; its values."""
         texts = ", ".join("?" * 4 * len(entries))
         given = [str(value) for entry in entries for value in _values(entry)]
         latest = self.recent[-1].key if self.recent else ""
@@ -935,7 +935,7 @@ class SqliteRunRecord:
         return self._lease_clock.at(sql.shared_us(self._clock.now(), self._file))
 
     def _lease_end(self) -> int:
-        """Return until when a lease that begins now is held; processes may believe this clock already."""
+        """Return the end of a lease, by a clock that some may believe already."""
         return sql.shared_us(self._clock.now(), self._file) + _LEASE_US
 
 

@@ -156,7 +156,10 @@ class Store:
 
 
 def is_readable(found: int, versions: tuple[tuple[Statement, ...], ...]) -> bool:
-    """Return whether tables of a version can be read: later ones only add indexes, or functions to write."""
+    """Return whether tables of a version can be read.
+
+    So they can if later versions only add indexes, or functions that write.
+    """
     later = (each for version in versions[found:] for each in version)
     return found > 0 and all(
         isinstance(each, str) and each.split()[1] in ("INDEX", "FUNCTION") for each in later

@@ -269,7 +269,7 @@ class SqliteSessions:
         return self._lease_clock.at(sql.shared_us(self._clock.now(), self._file))
 
     def _lease_end(self) -> int:
-        """Return until when a ticket is valid; processes may believe a clock that jumped already."""
+        """Return the end of a lease, by a clock that some may believe already."""
         return sql.shared_us(self._clock.now(), self._file) + int(LEASE_S * 1e6)
 
     def _present(self, waited_s: float = 0.0) -> tuple[int, int]:
