@@ -135,7 +135,7 @@ class PostgresDatabase(Generic[_E]):
     async def read(self, operation: str, work: Work[_T]) -> Result[_T, _E]:
         """Return the result of the work, in one consistent view."""
         begin = _beginning("ISOLATION LEVEL REPEATABLE READ READ ONLY", None, "")
-        return await self._run(operation, work, begin, self._pool.limit)
+        return await self._run(operation, work, begin, self._pool.limit, again=True)
 
     async def write(
         self, operation: str, work: Work[_T], *, of: str = "", again: bool = False

@@ -966,6 +966,20 @@ async def test_a_statement_that_is_answered_in_parts_is_not_cut_off(
     await database.aclose()
 
 
+async def test_a_read_is_repeated_whenever_its_connection_is_lost(place: str, server: Server) -> None:
+    database, pids = PostgresDatabase(place, BUDGET, lambda sentence, _: sentence), list[int]()
+
+    def read(file: sql.Transaction) -> int:
+        (pid,) = file.execute("SELECT pg_backend_pid()").fetchone()
+        if not pids:
+            server.run("postgres", "SELECT pg_terminate_backend(%s, 10000)", pid)  # before its commit
+        pids.append(pid)
+        return len(pids)
+
+    assert await database.read("read", read) == Success(2)
+    await database.aclose()
+
+
 async def test_an_answer_ends_the_absence_of_a_server(place: str, server: Server) -> None:
     """Otherwise the next restart would be waited for less long, as if it had begun then."""
     database = PostgresDatabase(place, BUDGET, lambda sentence, _: sentence, patience_s=0.1)
