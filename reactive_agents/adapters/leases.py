@@ -107,22 +107,26 @@ class LeaseClock:
     """The time by which a process judges the leases of others.
 
     When the clock jumps ahead, as after a pause of the machine, the leases of all live processes have expired
-    until they are renewed. So this one goes on from the time before the jump for a while.
+    until they are renewed. So this one goes on from the time before the jump for a while, which begins again
+    with another jump. Any thread may use it.
     """
 
     def __init__(self) -> None:
-        self._ahead_us: int | None = None  # of the monotonic clock, which does not jump
-        self._doubted_us: int | None = None
+        self._known: tuple[int, int, int] | None = None
+        """How far the clock is ahead of the monotonic one, which does not jump: as believed, and as it said
+        last; and when it jumped."""
 
     def at(self, now_us: int) -> int:
         """Return the time in microseconds to judge leases by, for that of the clock."""
-        passed_us = time.monotonic_ns() // 1000
+        passed_us, most_us = time.monotonic_ns() // 1000, int(BEAT_S * 1e6)
         ahead_us = now_us - passed_us
-        if self._ahead_us is not None and ahead_us > self._ahead_us + int(BEAT_S * 1e6):
-            self._doubted_us = self._doubted_us or passed_us
-            if passed_us - self._doubted_us < int(DOUBTED_S * 1e6):
-                return passed_us + self._ahead_us
-        self._ahead_us, self._doubted_us = ahead_us, None
+        believed_us, latest_us, jumped_us = self._known or (ahead_us, ahead_us, 0)
+        if ahead_us > latest_us + most_us:
+            jumped_us = passed_us
+        if ahead_us > believed_us + most_us and passed_us < jumped_us + int(DOUBTED_S * 1e6):
+            self._known = believed_us, ahead_us, jumped_us
+            return passed_us + believed_us
+        self._known = ahead_us, ahead_us, jumped_us
         return now_us
 
 

@@ -8,13 +8,14 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
 
 from reactive_agents.adapters import leases
-from reactive_agents.adapters.leases import LeaseRenewal, is_gone, new_holder, this_machine
+from reactive_agents.adapters.leases import LeaseClock, LeaseRenewal, is_gone, new_holder, this_machine
 from tests.support.fakes import refuse_thread
 from tests.support.waiting import until_blocking
 
@@ -117,3 +118,31 @@ def test_on_windows_no_process_gets_a_signal_to_see_whether_it_lives(monkeypatch
     monkeypatch.setattr(os, "kill", lambda *of: sent.append(of))
     assert not is_gone(f"f00 {this_machine()} {os.getppid()} 7")
     assert not sent
+
+
+def test_a_clock_that_jumps_ahead_is_believed_after_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The machine is paused, wakes for a moment, and is paused again: each time all leases have expired."""
+    passed_s = [1_000.0]
+    monkeypatch.setattr(time, "monotonic_ns", lambda: int(passed_s[0] * 1e9))
+    monkeypatch.setattr(leases, "DOUBTED_S", 15.0)
+    clock, paused_s = LeaseClock(), 0.0
+
+    def judged_by() -> float:
+        return clock.at(int((passed_s[0] + paused_s) * 1e6)) / 1e6 - passed_s[0]
+
+    assert judged_by() == 0.0
+    for _ in range(3):
+        paused_s += 3_600.0
+        assert judged_by() == 0.0
+        passed_s[0] += 14.0
+        assert judged_by() == 0.0
+    passed_s[0] += 1.0
+    assert judged_by() == paused_s
+    paused_s -= 1_800.0  # set back
+    assert judged_by() == paused_s
+    paused_s += 0.5  # it creeps
+    assert judged_by() == paused_s
+    paused_s += 60.0
+    assert judged_by() == paused_s - 60.0
+    paused_s -= 60.0  # set back at once
+    assert judged_by() == paused_s
