@@ -20,6 +20,7 @@ from typing import Generic, TypeVar
 import anyio
 
 from reactive_agents.event_loop import end_of_this_loop
+from reactive_agents.ports import Clock
 
 LEASE_S = 20.0
 """Seconds after which a lease expires if it is not renewed."""
@@ -111,14 +112,15 @@ class LeaseClock:
     with another jump. Any thread may use it.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
         self._known: tuple[int, int, int] | None = None
         """How far the clock is ahead of the monotonic one, which does not jump: as believed, and as it said
         last; and when it jumped."""
 
     def at(self, now_us: int) -> int:
         """Return the time in microseconds to judge leases by, for that of the clock."""
-        passed_us, most_us = time.monotonic_ns() // 1000, int(BEAT_S * 1e6)
+        passed_us, most_us = int(self._clock.monotonic() * 1e6), int(BEAT_S * 1e6)
         ahead_us = now_us - passed_us
         believed_us, latest_us, jumped_us = self._known or (ahead_us, ahead_us, 0)
         if ahead_us > latest_us + most_us:

@@ -419,7 +419,7 @@ class SqliteRunRecord:
         self._file = sql.open_database(path, RUNS, RecordFailed, read_only=read_only)
         self._server = self._file if isinstance(self._file, PostgresDatabase) else None
         self._clock = clock
-        self._lease_clock = LeaseClock()
+        self._lease_clock = LeaseClock(clock)
         self._seal = Seal(key)
         self._unread: set[str] = set()
         self._leases: LeaseRenewal[_HeldRun] = LeaseRenewal("run-leases", self._renew)

@@ -328,7 +328,7 @@ def _chooses_wrongly(
 
 
 def _has_condition(task: str, looked_up: Mapping[str, str], values: Mapping[str, tuple[float, str]]) -> bool:
-    """Return whether more counts than the values: "above 100 with tax", "apart from Ibis".
+    """Return whether more counts than values: "above 100 with tax", "but no Ibis".
 
     That is so too if the name of a thing is a part of another one.
     """

@@ -8,7 +8,6 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -16,6 +15,7 @@ import pytest
 
 from reactive_agents.adapters import leases
 from reactive_agents.adapters.leases import LeaseClock, LeaseRenewal, is_gone, new_holder, this_machine
+from reactive_agents.testing import FakeClock
 from tests.support.fakes import refuse_thread
 from tests.support.waiting import until_blocking
 
@@ -122,21 +122,21 @@ def test_on_windows_no_process_gets_a_signal_to_see_whether_it_lives(monkeypatch
 
 def test_a_clock_that_jumps_ahead_is_believed_after_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
     """The machine is paused, wakes for a moment, and is paused again: each time all leases have expired."""
-    passed_s = [1_000.0]
-    monkeypatch.setattr(time, "monotonic_ns", lambda: int(passed_s[0] * 1e9))
+    machine, paused_s = FakeClock(), 0.0
     monkeypatch.setattr(leases, "DOUBTED_S", 15.0)
-    clock, paused_s = LeaseClock(), 0.0
+    clock = LeaseClock(machine)
 
     def judged_by() -> float:
-        return clock.at(int((passed_s[0] + paused_s) * 1e6)) / 1e6 - passed_s[0]
+        passed_s = machine.monotonic()
+        return round(clock.at(int((passed_s + paused_s) * 1e6)) / 1e6 - passed_s, 3)
 
     assert judged_by() == 0.0
     for _ in range(3):
         paused_s += 3_600.0
         assert judged_by() == 0.0
-        passed_s[0] += 14.0
+        machine.advance(14)
         assert judged_by() == 0.0
-    passed_s[0] += 1.0
+    machine.advance(1)
     assert judged_by() == paused_s
     paused_s -= 1_800.0  # set back
     assert judged_by() == paused_s

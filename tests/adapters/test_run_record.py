@@ -35,6 +35,7 @@ from reactive_agents.core.tasks import Task
 from reactive_agents.effects import attempt
 from reactive_agents.testing import FakeClock
 from tests.support.sqlite_files import counted_work
+from tests.support.virtual_time import SettableClock
 from tests.support.waiting import until
 
 pytestmark = pytest.mark.anyio
@@ -103,15 +104,15 @@ async def test_a_clock_that_jumps_ahead_takes_no_run_from_a_live_process(
     opened: Open, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its lease has expired by the new time until it is renewed, for which there is time."""
-    clock = FakeClock()
-    live, other = opened(FakeClock()), opened(clock)
+    clock = SettableClock()
+    live, other = opened(SettableClock()), opened(clock)
     monkeypatch.setattr(LeaseRenewal, "hold", lambda *_: None)
     monkeypatch.setattr(leases, "DOUBTED_S", 600.0)
     await add(live, queued("a"), queued("b"))
     assert list(await take(live)) == ["a", "b"]
     assert (await claim(live, "a")).state == "new"
     assert (await claim(other, "a")).state == "held"
-    clock.advance(90 * 86400)
+    clock.time += timedelta(days=90)
     assert await take(other) == {}
     assert (await claim(other, "a")).state == "held"
     monkeypatch.setattr(leases, "DOUBTED_S", 0.0)

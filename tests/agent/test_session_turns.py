@@ -35,6 +35,7 @@ from reactive_agents.studio.run_document import timeline_of
 from reactive_agents.testing import EventRecorder, FakeClock, ScriptedLLM, answer, call, calls, forever
 from reactive_agents.testing.core import START
 from tests.support.sqlite_files import counting
+from tests.support.virtual_time import SettableClock
 from tests.support.waiting import until
 
 pytestmark = pytest.mark.anyio
@@ -143,12 +144,12 @@ async def test_a_run_that_begins_again_has_the_same_turn_unless_another_came_aft
 async def test_a_clock_that_jumps_ahead_takes_no_turn_from_a_live_process(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    clock = FakeClock()
-    live, other = (SqliteSessions(tmp_path / "s.db", clock=each) for each in (FakeClock(), clock))
+    clock = SettableClock()
+    live, other = (SqliteSessions(tmp_path / "s.db", clock=each) for each in (SettableClock(), clock))
     monkeypatch.setattr(leases, "DOUBTED_S", 600.0)
     await begun(live, ONE)
     assert await attempt(other.reserve(KEY, TWO, 0)) == Success(False)
-    clock.advance(90 * 86400)
+    clock.time += timedelta(days=90)
     assert await attempt(other.reserve(KEY, TWO, 0)) == Success(False)
     monkeypatch.setattr(leases, "DOUBTED_S", 0.0)
     assert await attempt(other.reserve(KEY, TWO, 0)) == Success(True)

@@ -14,6 +14,7 @@ from typing import Any
 import anyio
 import pytest
 
+from reactive_agents.adapters.system import SystemClock
 from reactive_agents.testing.core import START
 
 Backend = tuple[str, dict[str, Any]]
@@ -36,6 +37,15 @@ class LoopClock:
 
     def monotonic(self) -> float:
         return anyio.current_time()
+
+
+class SettableClock(SystemClock):
+    """A clock that a test sets; the time that passes is that of the machine."""
+
+    time = START
+
+    def now(self) -> datetime:
+        return self.time
 
 
 class VirtualTimeLoop(asyncio.SelectorEventLoop):

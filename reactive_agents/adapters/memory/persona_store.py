@@ -63,7 +63,6 @@ _ROOM = "persona_id = ? AND tenant = ? AND domain = ? AND context_id = ?"
 _OPEN = "status IN ('open', 'answered')"
 _NOT_CRON = f"substr(key, 1, {len(queue.CRON)}) != '{queue.CRON}'"
 _LET_GO = "holder = '', lease_until = 0"
-_LEASE_US = int(LEASE_S * 1e6)
 _FIELDS = (
     *("number", "kind", "key", "status", "attempts", "holder", "due", "created_at", "updated_at", "reason"),
     *("event", "message", "message_kind", "plan_id", "task_id", "outcome", "message_id", "cost_usd"),
@@ -94,7 +93,7 @@ class SqlitePersonaStore:
         self._database = open_memory_store(place) if isinstance(place, str | PathLike) else place
         self._records = record_redactor(redactor or Redactor())
         self._clock = clock or SystemClock()
-        self._lease_clock = LeaseClock()
+        self._lease_clock = LeaseClock(self._clock)
         self._leases: LeaseRenewal[None] = LeaseRenewal("persona-leases", self._renew)
         self._served: dict[tuple[PersonaId, queue.WorkKind, tuple[str, ...]], str] = {}
 
@@ -392,7 +391,7 @@ class SqlitePersonaStore:
                     "UPDATE persona_work SET holder = ?, lease_until = ?, attempts = attempts + ?, "
                     "updated_at = ? WHERE number = ? AND holder = ? AND lease_until = ? AND due = ? "
                     f"AND {_OPEN} RETURNING {COLUMNS}",
-                    (holder, at + _LEASE_US, int(tried), at, head, held_by, lease_until, due),
+                    (holder, self._lease_end(at), int(tried), at, head, held_by, lease_until, due),
                 ).fetchone()
                 if row is None:  # another claim was faster
                     continue
@@ -728,6 +727,9 @@ class SqlitePersonaStore:
 
     # --- leases -------------------------------------------------------------------------------------------
 
+    def _lease_end(self, at: int) -> int:
+        return at + int(LEASE_S * 1e6)
+
     async def _renew(self, held: Mapping[str, None]) -> None:
         places = marks(held)
         statement = (
@@ -736,7 +738,7 @@ class SqlitePersonaStore:
         )
 
         def work(file: Transaction) -> set[str]:
-            return {holder for (holder,) in file.execute(statement, (self._now() + _LEASE_US, *held))}
+            return {holder for (holder,) in file.execute(statement, (self._lease_end(self._now()), *held))}
 
         renewed = await self._database.write_soon("renew", work, of=f"leases of {min(held)}")
         for lost in set(held) - renewed.value_or(set(held)):  # other processes hold it now

@@ -135,7 +135,7 @@ class SqliteSessions:
     ) -> None:
         self._file = sql.open_database(path, SESSIONS, SessionUnavailable, read_only=read_only)
         self._clock = clock
-        self._lease_clock = LeaseClock()
+        self._lease_clock = LeaseClock(clock)
         self._in_process = str(path) == sqlite.IN_PROCESS
         self.content = contents.SqliteContent(self._file, clock, lasting=not self._in_process)
         self._tickets: LeaseRenewal[None] = LeaseRenewal(

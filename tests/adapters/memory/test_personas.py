@@ -23,7 +23,6 @@ from reactive_agents.adapters.memory.database import MEMORY, open_memory_store
 from reactive_agents.adapters.memory.persona_store import SqlitePersonaStore
 from reactive_agents.adapters.sql import Transaction
 from reactive_agents.adapters.sqlite import migrate
-from reactive_agents.adapters.system import SystemClock
 from reactive_agents.core.errors import MemoryUnavailable
 from reactive_agents.core.ids import ContextId, EventId, LearningId, PersonaId, PlanId, RunId, TaskId
 from reactive_agents.core.persona_events import PersonaPlanEnded, PersonaPlanFormulated
@@ -44,6 +43,7 @@ from reactive_agents.testing import InMemoryPersonaStore
 from reactive_agents.testing.core import START
 from tests.support.personas import a_persona_plan, an_event
 from tests.support.sqlite_files import counted_work
+from tests.support.virtual_time import SettableClock
 
 pytestmark = pytest.mark.anyio
 
@@ -366,16 +366,6 @@ async def test_a_clock_that_jumps_ahead_takes_no_work_from_a_live_process(
     assert await claimed(other) is not None
     for store in (live, other):
         await store.aclose()
-
-
-class SettableClock(SystemClock):
-    """A clock that a test sets."""
-
-    time = datetime.now(UTC)
-
-    def now(self) -> datetime:
-        """Return the time that was set."""
-        return self.time
 
 
 async def test_schedules_come_due_whatever_else_waits_in_the_room(store: PersonaStore) -> None:
