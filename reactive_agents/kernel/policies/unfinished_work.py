@@ -717,7 +717,7 @@ def said_before(system_prompt: str, memory: MemoryContext | None, history: Itera
 
 def describe_not_done(missing: str) -> str:
     """Return the reason of a run that ends without a call, of :func:`call_missing`."""
-    return f"The task orders something, and {missing}. Missing: what it is for."
+    return f"The task orders something, and {missing}. Missing: what it orders."
 
 
 def call_missing(
