@@ -409,7 +409,7 @@ class SqlitePersonaStore:
         item = claimed.value_or(None)
         if item is not None:
             self._served[place] = item.room.tenant
-            self._leases.hold(holder, None)
+            self._hold(holder)
         return claimed
 
     @effect
@@ -725,7 +725,13 @@ class SqlitePersonaStore:
         events = f"events of {persona_id}"
         return await sql.erase(self._database, "forget", work, of=events, rewrites=until is None)
 
-    # --- leases -------------------------------------------------------------------------------------------
+    # --- leases, which a fake has otherwise ----------------------------------------------------------------
+
+    def _hold(self, holder: str) -> None:
+        self._leases.hold(holder, None)
+
+    def _lease_end(self, at: int) -> int:
+        return at + int(LEASE_S * 1e6)
 
     def _lease_end(self, at: int) -> int:
         return at + int(LEASE_S * 1e6)

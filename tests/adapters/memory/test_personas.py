@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 import sys
+import threading
 from collections.abc import AsyncIterator
 from contextlib import closing
 from datetime import UTC, datetime, timedelta
@@ -21,7 +22,7 @@ from reactive_agents.adapters import leases
 from reactive_agents.adapters.memory import persona_store
 from reactive_agents.adapters.memory.database import MEMORY, open_memory_store
 from reactive_agents.adapters.memory.persona_store import SqlitePersonaStore
-from reactive_agents.adapters.sql import Transaction
+from reactive_agents.adapters.sql import ALL_ROWS, Transaction
 from reactive_agents.adapters.sqlite import migrate
 from reactive_agents.core.errors import MemoryUnavailable
 from reactive_agents.core.ids import ContextId, EventId, LearningId, PersonaId, PlanId, RunId, TaskId
@@ -39,7 +40,7 @@ from reactive_agents.core.personas import (
 )
 from reactive_agents.effects import attempt, effect
 from reactive_agents.ports import PersonaStore
-from reactive_agents.testing import InMemoryPersonaStore
+from reactive_agents.testing import FakeClock, InMemoryPersonaStore
 from reactive_agents.testing.core import START
 from tests.support.personas import a_persona_plan, an_event
 from tests.support.sqlite_files import counted_work
@@ -182,6 +183,17 @@ async def add(store: PersonaStore, name: str, context: str = "general", **fields
     event = an_event(name=name, context=context, **fields)
     room = Room(ADA, "chat", event.context_id, event.tenant)
     return (await attempt(store.add_event(room, event))).unwrap().item
+
+
+async def test_claims_of_the_fake_do_not_expire_and_are_renewed_by_no_thread() -> None:
+    clock = FakeClock()
+    store = InMemoryPersonaStore(clock=clock)
+    before = threading.enumerate()
+    await add(store, "e1")
+    assert await claimed(store) is not None
+    (until,) = store._tables.rows("SELECT lease_until FROM persona_work")[0]
+    assert until == ALL_ROWS
+    assert threading.enumerate() == before
 
 
 async def test_events_of_a_room_come_one_by_one_and_the_highest_priority_first(store: PersonaStore) -> None:
