@@ -108,8 +108,8 @@ class LeaseClock:
     """The time by which a process judges the leases of others.
 
     When the clock jumps ahead, as after a pause of the machine, the leases of all live processes have expired
-    until they are renewed. So this one goes on from the time before the jump for a while, which begins again
-    with another jump. Any thread may use it.
+    until they are renewed. So for ``DOUBTED_S`` seconds after a jump, this one continues from the time before.
+    Any thread may use it.
     """
 
     def __init__(self, clock: Clock) -> None:
@@ -119,15 +119,18 @@ class LeaseClock:
         last; and when it jumped."""
 
     def at(self, now_us: int) -> int:
-        """Return the time in microseconds to judge leases by, for that of the clock."""
-        passed_us, most_us = int(self._clock.monotonic() * 1e6), int(BEAT_S * 1e6)
-        ahead_us = now_us - passed_us
+        """Return the time by which leases are judged, when the clock says ``now_us``.
+
+        Both are in microseconds since the epoch.
+        """
+        monotonic_us, most_us = int(self._clock.monotonic() * 1e6), int(BEAT_S * 1e6)
+        ahead_us = now_us - monotonic_us
         believed_us, latest_us, jumped_us = self._known or (ahead_us, ahead_us, 0)
         if ahead_us > latest_us + most_us:
-            jumped_us = passed_us
-        if ahead_us > believed_us + most_us and passed_us < jumped_us + int(DOUBTED_S * 1e6):
+            jumped_us = monotonic_us
+        if ahead_us > believed_us + most_us and monotonic_us < jumped_us + int(DOUBTED_S * 1e6):
             self._known = believed_us, ahead_us, jumped_us
-            return passed_us + believed_us
+            return monotonic_us + believed_us
         self._known = ahead_us, ahead_us, jumped_us
         return now_us
 

@@ -931,7 +931,7 @@ class SqliteRunRecord:
                 run.on_order(orders.get(holder, "lost"))
 
     def _now(self) -> int:
-        """Return the time of the writers' common clock, within a transaction."""
+        """Return the time by which all processes judge leases, within a transaction."""
         return self._lease_clock.at(sql.shared_us(self._clock.now(), self._file))
 
     def _lease_end(self) -> int:

@@ -357,9 +357,9 @@ class SqliteFile(Generic[_E]):
         """
         if self._in_process:
             return
-        put_off = _PUT_OFF.get()
-        if rewrites and put_off is not None:
-            put_off[self.path] = self
+        rewritten_later = _REWRITTEN_LATER.get()
+        if rewrites and rewritten_later is not None:
+            rewritten_later[self.path] = self
             return
         if rewrites and not await self._done_in_time(self._rewrite):
             _log.warning(
@@ -609,18 +609,19 @@ def shared_file(
         return file
 
 
-_PUT_OFF: ContextVar[dict[Path, SqliteFile[Any]] | None] = ContextVar("put_off", default=None)
+_REWRITTEN_LATER: ContextVar[dict[Path, SqliteFile[Any]] | None] = ContextVar("rewritten_later", default=None)
+"""The files to rewrite at the end of a block of :func:`each_file_rewritten_once`, if it is in one."""
 
 
 @asynccontextmanager
 async def each_file_rewritten_once() -> AsyncIterator[None]:
-    """Rewrite files from which several stores delete at the end of a block, each once."""
+    """Rewrite each file from which stores delete in a block once, at its end."""
     files: dict[Path, SqliteFile[Any]] = {}
-    token = _PUT_OFF.set(files)
+    token = _REWRITTEN_LATER.set(files)
     try:
         yield
     finally:
-        _PUT_OFF.reset(token)
+        _REWRITTEN_LATER.reset(token)
         for file in files.values():
             await file.empty_log(rewrites=True)
 

@@ -10,6 +10,7 @@ the model, the part itself stands beside the label.
 from __future__ import annotations
 
 import re
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from hashlib import sha256
 from pathlib import Path
@@ -223,22 +224,25 @@ def shows_content(text: str) -> bool:
 
 
 def _marks(names: str) -> re.Pattern[str]:
-    return lazy_pattern(rf"(?:<|(\n)</)((?:{names})(?:-[0-9a-f]{{6}})?)>(?(1)|\n)")
+    """Return a pattern of the marks with which ``fence`` of the prompts begins and ends a text."""
+    name = rf"(?:{names})(?:-[0-9a-f]{{6}})?"
+    return lazy_pattern(rf"<(?P<begun>{name})>\n|\n</(?P<ended>{name})>")
 
 
-_DATA = _marks("file|context|message|result|error|calls|notes|learnings")
+_QUOTED = _marks("file|context|message|result|error|calls|notes|learnings")
 _EVENT = _marks("event")
 
 
 def own_words(task: str) -> str:
-    """Return a task without what it quotes, as ``fence`` marks it, and names of parts.
+    """Return the words of a task that are its author's own.
 
-    Quoted are files, the context of an interface, and in a persona messages, results, errors and notes.
+    Quoted are files, the context of an interface, and in a persona messages, results, errors and notes. Of
+    the label of a part only the kind is left, since others chose its name.
 
     >>> own_words("Sum it up. [document a.txt, 5 bytes, sha256:2cf24dba5fb0…]")
     'Sum it up. [document]'
     """
-    own, _ = _apart(task, _DATA)
+    own, _ = _split(task, _QUOTED)
     return _SHOWN_LABEL.sub(r"[\1]", own) if "sha256:" in own else own
 
 
@@ -248,28 +252,34 @@ def said_and_quoted(task: str) -> tuple[str, str]:
     In the task of a persona's step, which a model wrote, the user's words are the event.
     """
     own = own_words(task)
-    _, events = _apart(own, _EVENT)
-    _, quoted = _apart(task, _DATA)
-    return events or own, "\n".join([quoted, *(found[0] for found in _SHOWN_LABEL.finditer(task))]).strip()
+    _, events = _split(own, _EVENT)
+    _, quoted = _split(task, _QUOTED)
+    labels = [found[0] for found in _SHOWN_LABEL.finditer(task)]
+    return events or own, "\n".join([quoted, *labels]).strip()
 
 
-def _apart(text: str, marks: re.Pattern[str]) -> tuple[str, str]:
-    """Return a text without what is between marks, and that; linear in its length."""
+def _split(text: str, marks: re.Pattern[str]) -> tuple[str, str]:
+    """Return what is outside of marks, and what is between them; linear in the length.
+
+    What is between two marks of a name has no marks of its own, and a mark without an end is text.
+    """
     found = [*marks.finditer(text)] if "</" in text else []
-    ends: dict[str, list[re.Match[str]]] = {}
-    for mark in reversed(found):
-        if mark[1]:
-            ends.setdefault(mark[2], []).append(mark)
-    outside, inside, since = list[str](), list[str](), 0
+    ends_of: dict[str, deque[re.Match[str]]] = {}
     for mark in found:
-        later = [] if mark[1] or mark.start() < since else ends.get(mark[2], [])
-        while later and later[-1].end() < mark.end():
-            later.pop()
-        if later:
-            outside.append(text[since : mark.start()])
-            inside.append(text[mark.end() : later[-1].start()])
-            since = later[-1].end()
-    return "".join([*outside, text[since:]]), "\n".join(inside)
+        if mark["ended"]:
+            ends_of.setdefault(mark["ended"], deque()).append(mark)
+    outside, inside, position = list[str](), list[str](), 0
+    for mark in found:
+        if mark["ended"] or mark.start() < position:
+            continue
+        ends = ends_of.get(mark["begun"], deque())
+        while ends and ends[0].end() < mark.end():
+            ends.popleft()
+        if ends:
+            outside.append(text[position : mark.start()])
+            inside.append(text[mark.end() : ends[0].start()])
+            position = ends[0].end()
+    return "".join([*outside, text[position:]]), "\n".join(inside)
 
 
 def interleaved(text: str, parts: Sequence[Content]) -> Iterator[str | Content]:

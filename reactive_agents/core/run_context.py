@@ -48,7 +48,7 @@ from reactive_agents.core.json import (
     json_object_of,
     with_changes,
 )
-from reactive_agents.core.json import read_only as fixed
+from reactive_agents.core.json import read_only as read_only_copy
 from reactive_agents.core.texts import with_article
 from reactive_agents.core.usage import RunUsage
 from reactive_agents.core.values import Value
@@ -70,7 +70,7 @@ class ProgressReport(Protocol):
 
 
 AskPerson: TypeAlias = Callable[[str, str, tuple[str, ...]], Awaitable[str]]
-"""Asks the question of a call, with its key and the options; returns the answer."""
+"""Return the answer to a question of a call: given the key of the call, the question and its options."""
 
 
 class _NoReport:
@@ -110,7 +110,7 @@ class SessionState(MutableMapping[str, Any]):
     """
 
     def __init__(self, values: Mapping[str, Any] | None = None, *, read_only: bool = False) -> None:
-        self._values = {key: fixed(value) for key, value in (values or {}).items()}
+        self._values = {key: read_only_copy(value) for key, value in (values or {}).items()}
         self._read_only = read_only
         self._lock = RLock()
         self._changed: dict[str, None] = {}
@@ -141,7 +141,7 @@ class SessionState(MutableMapping[str, Any]):
         if copy is None:
             raise TypeError(f"state[{abbreviated(key)}]: got {abbreviated(value)}, expected {JSON_DATA}")
         with self._lock:
-            self._put({**self._values, key: fixed(copy[key])}, key)
+            self._put({**self._values, key: read_only_copy(copy[key])}, key)
 
     def __delitem__(self, key: str) -> None:
         with self._lock:
@@ -179,12 +179,13 @@ class SessionState(MutableMapping[str, Any]):
     def begin(self, values: Mapping[str, Any]) -> None:
         """Set the data with which a run begins."""
         with self._lock:
-            self._values, self._changed = {key: fixed(value) for key, value in values.items()}, {}
+            self._values, self._changed = {key: read_only_copy(value) for key, value in values.items()}, {}
 
     def take_in(self, changes: JsonObject) -> None:
         """Make recorded changes of the run again."""
         with self._lock:
-            self._values = {key: fixed(each) for key, each in with_changes(self._values, changes).items()}
+            changed = with_changes(self._values, changes)
+            self._values = {key: read_only_copy(value) for key, value in changed.items()}
             self._changed |= dict.fromkeys(changes)
 
     def become(self, values: JsonObject) -> None:
@@ -281,7 +282,7 @@ class RunContext(Generic[Deps]):
             raise ValueError(f"emit: got {size:,} characters of JSON, expected at most {MOST_STATE:,}")
         return NO_REPORT if self._report is None else self._report.emit(name, copy["data"])
 
-    async def ask_user(self, text: str, options: Sequence[str] = ()) -> str:
+    async def ask_user(self, question: str, options: Sequence[str] = ()) -> str:
         """Ask a person in the middle of a call, and return the answer.
 
         The question waits where those of the tool ``ask-user`` do. The time limit of the tool stands still
@@ -289,7 +290,7 @@ class RunContext(Generic[Deps]):
         if it asks the same question. A plain function calls it by ``anyio.from_thread.run``.
 
         Args:
-            text: the question.
+            question: a text that is not blank.
             options: answers to choose from; any other is an answer too.
 
         Raises:
@@ -298,15 +299,15 @@ class RunContext(Generic[Deps]):
             TypeError: the question or an option is no text.
             ValueError: the question is blank.
         """
-        if not isinstance(text, str):
-            raise TypeError(f"ask_user: text: got {abbreviated(text)}, expected a question")
-        if not text.strip():
-            raise ValueError(f"ask_user: text: got {abbreviated(text)}, expected a question")
+        if not isinstance(question, str):
+            raise TypeError(f"ask_user: question: got {abbreviated(question)}, expected a text")
+        if not question.strip():
+            raise ValueError(f"ask_user: question: got {abbreviated(question)}, expected a text")
         if not isinstance(options, list | tuple) or not all(isinstance(each, str) for each in options):
             raise TypeError(f"ask_user: options: got {abbreviated(options)}, expected a list of texts")
         if self._ask_person is None or not self.idempotency_key:
             raise RuntimeError("ask_user: only a call of a tool, or its wrapper, can wait for a person")
-        return await self._ask_person(self.idempotency_key, text, tuple(options))
+        return await self._ask_person(self.idempotency_key, question, tuple(options))
 
 
 CHECKED_RUN: ContextVar[Callable[[], RunContext[Any]] | None] = ContextVar("CHECKED_RUN", default=None)

@@ -66,12 +66,12 @@ async def request_handoff(call: ToolCall, services: EngineServices) -> ToolResul
         info = HandoffInfo(
             services.settings.name,
             target.agent,
-            _text_of(call, "reason"),
+            _reason_of(call),
             context.task.input,
             context.task.user,
             context.task.session,
             services.overrides.deps,
-            target.read_input and target.read_input(call.arguments.get("input")),
+            None if target.read_input is None else target.read_input(call.arguments.get("input")),
         )
         if target.on_handoff is not None:
             with anyio.fail_after(services.settings.timeouts.tool_call_s):
@@ -94,7 +94,7 @@ def accept_handoff(call: ToolCall, services: EngineServices) -> None:
     handle, target = services.handle, services.ports.handoffs[call.name]
     if handle.handoff is None:
         handle.claimed_handoff = target.agent
-        handle.handoff = AcceptedHandoff(target, _reason_of(call), call)
+        handle.handoff = AcceptedHandoff(target, _reason_and_input(call), call)
         services.events.publish(HandedOff, target.agent, handle.handoff.reason)
 
 
@@ -133,14 +133,14 @@ def _refused(call: ToolCall, reason: str) -> ToolResult:
 
 
 def _reason_of(call: ToolCall) -> str:
+    reason = call.arguments.get("reason")
+    return reason.strip() if isinstance(reason, str) else ""
+
+
+def _reason_and_input(call: ToolCall) -> str:
     """Return the reason of the model, followed by the data that it hands over."""
     given = call.arguments.get("input")
-    return "\n".join(filter(None, (_text_of(call, "reason"), "" if given is None else data_to_json(given))))
-
-
-def _text_of(call: ToolCall, name: str) -> str:
-    text = call.arguments.get(name)
-    return text.strip() if isinstance(text, str) else ""
+    return "\n".join(filter(None, (_reason_of(call), "" if given is None else data_to_json(given))))
 
 
 # --- running the other agent ----------------------------------------------------------------------------

@@ -132,7 +132,7 @@ class RunTools:
         """Return a person's answer to a question of the function under a key."""
         call, questions = under_way.call, under_way.questions
         if not under_way.has_ended:
-            with CancelScope() as scope:
+            with CancelScope() as scope:  # cancelled when the call ends, while a thread of it still waits
                 questions.append(scope)
                 request_id = RequestId(f"{key}/question-{len(questions)}")
                 return await request_answer(call, request_id, text, options, self._services)

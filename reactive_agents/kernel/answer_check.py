@@ -183,8 +183,9 @@ def explains(text: str, task: str, errors: Sequence[str]) -> bool:
         return False
     told = words_of("\n".join(errors)) - words_of(task)
     added = words_of(last_clause(text)) - words_of(task)
-    is_foreign = not is_english(task) and any(denies(each.rpartition("): ")[2]) for each in errors)
-    if denies_or_lacks(text) and (is_foreign or told & words_of(text)):
+    is_denied = any(denies(each.rpartition("): ")[2]) for each in errors)
+    shares_no_words = is_denied and not is_english(task)  # an answer in a language other than the error's
+    if denies_or_lacks(text) and (shares_no_words or told & words_of(text)):
         return True
     return bool(added) and 2 * len(added & told) >= len(added)
 

@@ -471,13 +471,18 @@ def transposed(text: str, seen: Seen) -> Mapping[str, str]:
 
 
 def _has_swapped(one: str, other: str) -> bool:
-    """Return whether two figures differ in the order of two neighbouring digits."""
-    places = [at for at, (a, b) in enumerate(zip(one, other, strict=False)) if a != b]
-    if len(one) != len(other) or len(places) != _PAIR:
+    """Return whether two figures differ in the order of two neighbouring digits.
+
+    Signs may be between these, as in "14:32" and "13:42".
+    """
+    if len(one) != len(other):
+        return False
+    places = [at for at, (a, b) in enumerate(zip(one, other, strict=True)) if a != b]
+    if len(places) != _PAIR:
         return False
     first, last = places
-    is_beside = not any(map(str.isalnum, one[first + 1 : last])) and one[first].isdecimal()
-    return is_beside and (one[first], one[last]) == (other[last], other[first])
+    are_beside = one[first].isdecimal() and not any(map(str.isalnum, one[first + 1 : last]))
+    return are_beside and (one[first], one[last]) == (other[last], other[first])
 
 
 def _digits_of(number: str) -> tuple[str, ...]:

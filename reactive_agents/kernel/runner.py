@@ -324,9 +324,8 @@ def _with_outcome(state: KernelState, context: KernelContext) -> KernelState:
 
 
 def _publish_end(state: KernelState, context: KernelContext) -> None:
-    if (
-        state.status != "failed" and state.terminated_by != ENDED_BY
-    ):  # what a given call returned is no answer
+    is_answer = state.terminated_by != ENDED_BY  # what a given call returned is none
+    if is_answer and state.status != "failed":
         context.hooks.on_done(state)
 
 

@@ -174,8 +174,8 @@ async def test_without_an_answer_the_call_fails_with_the_reason_unless_the_tool_
 @pytest.mark.parametrize(
     ("given", "error"),
     [
-        (("",), "ValueError: ask_user: text: got '', expected a question"),
-        ((7,), "TypeError: ask_user: text: got 7, expected a question"),
+        (("",), "ValueError: ask_user: question: got '', expected a text"),
+        ((7,), "TypeError: ask_user: question: got 7, expected a text"),
         (("Which?", "yes"), "TypeError: ask_user: options: got 'yes', expected a list of texts"),
         (("Which?", (1,)), "TypeError: ask_user: options: got an array of 1 item, expected a list of texts"),
     ],

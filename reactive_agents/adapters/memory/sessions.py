@@ -265,7 +265,7 @@ class SqliteSessions:
         return microseconds(self._clock.now())
 
     def _shared_now(self) -> int:
-        """Return the time of the clock that all processes share, within a transaction."""
+        """Return the time by which all processes judge leases, within a transaction."""
         return self._lease_clock.at(sql.shared_us(self._clock.now(), self._file))
 
     def _lease_end(self) -> int:
