@@ -7,7 +7,7 @@ import re
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
 from math import ceil, floor, inf, isfinite
-from typing import Never, TypeAlias, TypedDict, Unpack, assert_never, cast
+from typing import Any, Never, TypeAlias, TypedDict, Unpack, assert_never, cast
 
 import anyio
 import anyio.lowlevel
@@ -95,7 +95,7 @@ def say(text: str, *, finish_reason: models.FinishReason = "stop", **options: Un
     return Turn(text, finish_reason=finish_reason, **options)
 
 
-def answer(text: str | JsonObject, **options: Unpack[TurnOptions]) -> Turn:
+def answer(text: str | Mapping[str, Any], **options: Unpack[TurnOptions]) -> Turn:
     """Return a turn that delivers the answer with the ``final-answer`` tool.
 
     >>> answer("It is 3.").calls[0].arguments
@@ -107,7 +107,7 @@ def answer(text: str | JsonObject, **options: Unpack[TurnOptions]) -> Turn:
         text: the answer; for an agent with an output type its fields, or ``{"value": …}`` if the type is not
             an object.
     """
-    fields = JsonObject(answer=text) if isinstance(text, str) else text
+    fields = JsonObject(answer=text) if isinstance(text, str) else JsonObject(text)
     return _calling(say("", **options), (ScriptedCall(FINAL_ANSWER, fields),))
 
 
