@@ -246,7 +246,7 @@ class RunContext(Generic[Deps]):
     tags: tuple[str, ...] = ()
     state: SessionState = field(factory=SessionState, converter=_as_state, repr=False)
     _report: ProgressReport | None = field(default=None, repr=False)
-    _ask_person: AskPerson | None = field(default=None, repr=False)
+    _ask_person: AskPerson | None = field(default=None, repr=False, alias="ask_person")
 
     def progress(self, progress: float | None = None, message: str = "") -> Awaitable[None]:
         """Report the progress of the call, as the event ``ToolProgressed``.
