@@ -333,7 +333,7 @@ class LoggedRunFilter(Value):
         limit: the most runs, 1 or more.
         parent: the run whose tools began them.
         text: a part of the task, the answer's reason, the id or a name of the run, in upper or lower case.
-        brief: whether tasks are cut after their first thousand characters, as a list shows less of them.
+        brief: whether only the first thousand characters of a task are read, which is enough for a list.
     """
 
     agent: str | None = None

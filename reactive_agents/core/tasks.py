@@ -41,7 +41,8 @@ class Task(Value):
         model_settings: parameters of the run's requests to models, which override those of the agent.
         scope: the owner of the run's memories, in place of its user; ``None`` for the user.
         budget: limits of the run, which replace those of the agent that they name.
-        is_relayed: for memory: whether a model or a persona wrote the input, and not the user.
+        is_relayed: whether a model or a persona wrote the input, so that memory does not take it for words of
+            the user.
     """
 
     id: TaskId
