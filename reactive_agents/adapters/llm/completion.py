@@ -231,7 +231,7 @@ def _failed_attempt(error: BaseException, prepared: PreparedRequest, body: str =
         prepared.api_key,
         prepared.clock,
         secrets,
-        is_listed=prepared.base_url is None,
+        suggests=prepared.base_url is None,
     )
     if not may_be_charged(failed.error) or error_mapping.never_sent(error):
         return failed
@@ -247,14 +247,14 @@ def failed_attempt_of(
     clock: Clock,
     secrets: Sequence[str] = (),
     *,
-    is_listed: bool = True,
+    suggests: bool = True,
 ) -> FailedAttempt:
     """Return the failed attempt behind litellm's exception, without secrets."""
     if isinstance(error, TimeoutError):
         return timed_out(model, timeout_s)
     redactor = Redactor(environment=os.environ, secrets=[api_key or "", *secrets])
     return error_mapping.diagnose(
-        error, model=model, timeout_s=timeout_s, redactor=redactor, now=clock.now(), is_listed=is_listed
+        error, model=model, timeout_s=timeout_s, redactor=redactor, now=clock.now(), suggests=suggests
     )
 
 

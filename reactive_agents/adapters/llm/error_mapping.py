@@ -66,7 +66,7 @@ def diagnose(
     timeout_s: float,
     redactor: Redactor,
     now: datetime,
-    is_listed: bool = True,
+    suggests: bool = True,
 ) -> FailedAttempt:
     """Return the typed error of an exception, with a message without secrets.
 
@@ -75,7 +75,7 @@ def diagnose(
         timeout_s: timeout of the attempt in seconds.
         redactor: knows the key.
         now: the current time in UTC, for a ``retry-after`` date.
-        is_listed: whether the server may have the models of litellm's list; the program's own does not.
+        suggests: whether to suggest a model of litellm's list; the program's own server has others.
     """
     chain = tuple(_chain(error))
     status, headers, body = _status(chain), _headers(chain), _body(chain)
@@ -115,7 +115,7 @@ def diagnose(
         message = f"The provider of {model} refused the model: {detail.rstrip('.')}."
         if headers is None:  # the provider was not called: this is litellm's own error
             message = f"There is no model {model!r}, as far as the list of known models says."
-        suggested = _suggestion(model) if is_listed else ""
+        suggested = _suggestion(model) if suggests else ""
         return FailedAttempt(RequestRejected(message + suggested, model, status))
     if _reading_failed(chain):
         message = f"The answer of {model} cannot be read: {detail}"
