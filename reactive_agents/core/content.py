@@ -224,7 +224,7 @@ def shows_content(text: str) -> bool:
 
 
 def _marks(names: str) -> re.Pattern[str]:
-    """Return a pattern of the marks with which ``fence`` of the prompts begins and ends a text."""
+    """Return a pattern of the marks that ``fence`` of the prompts sets around a text."""
     name = rf"(?:{names})(?:-[0-9a-f]{{6}})?"
     return lazy_pattern(rf"<(?P<begun>{name})>\n|\n</(?P<ended>{name})>")
 

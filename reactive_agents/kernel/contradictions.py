@@ -328,9 +328,9 @@ def _chooses_wrongly(
 
 
 def _has_condition(task: str, looked_up: Mapping[str, str], values: Mapping[str, tuple[float, str]]) -> bool:
-    """Return whether more counts than values: "above 100 with tax", "but no Ibis".
+    """Return whether more counts than the values: "with tax", "apart from Ibis".
 
-    That is so too if the name of a thing is a part of another one.
+    That is so too if the task has another number, or the name of a thing is a part of another one.
     """
     if values.keys() != looked_up.keys() and any(clauses.names(task, each) for each in values):
         return True

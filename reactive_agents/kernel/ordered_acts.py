@@ -424,7 +424,7 @@ def _greets(text: str) -> bool:
 
 
 def _may_order(clause: str, *, is_looked_up: bool) -> bool:
-    """Return whether a clause may order an act, by its first words; it denies nothing.
+    """Return whether a clause without a denial may order an act, by its first words.
 
     Args:
         is_looked_up: whether something was; "Get me a table" asks for no result then.
