@@ -733,9 +733,6 @@ class SqlitePersonaStore:
     def _lease_end(self, at: int) -> int:
         return at + int(LEASE_S * 1e6)
 
-    def _lease_end(self, at: int) -> int:
-        return at + int(LEASE_S * 1e6)
-
     async def _renew(self, held: Mapping[str, None]) -> None:
         places = marks(held)
         statement = (
