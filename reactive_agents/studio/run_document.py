@@ -822,11 +822,15 @@ def tool_call_details(row: Row, known: KnownEvents) -> JsonObject:
             if isinstance(body.get("arguments"), dict):
                 decided["asked"], details["arguments"] = details["arguments"], body["arguments"]
             details["approval"] = {**asked, **decided, "approved": body.get("approved") is True}
-    action = _step_of(call_id, "action", range(row.id - 1, max(0, row.id - 40), -1), known)
+    begins = f'{{"tool": {json.dumps(row.title, ensure_ascii=False)}'
+    before = range(row.id - 1, max(0, row.id - 40), -1)
+    action = _step_of(call_id, "action", before, known) or _step_of(None, "action", before, known, begins)
     if action:
         details |= {"repairs": action.get("repairs"), "copied": action.get("copied")}
-    after = range(row.end + 1, max(known.by_number, default=0) + 1) if row.end else ()
-    shown = _step_of(call_id, "observation", after, known).get("observation")
+    after = [number for number in known.by_number if 0 < row.end < number]
+    answered = _step_of(call_id, "observation", after, known)
+    answered = answered or _step_of(None, "observation", range(row.end - 1, row.end), known)
+    shown = answered.get("observation")
     result = ended.get("result")
     details["shown"] = shown
     written = json.dumps(result, ensure_ascii=False)
@@ -834,11 +838,19 @@ def tool_call_details(row: Row, known: KnownEvents) -> JsonObject:
     return details
 
 
-def _step_of(call_id: str, kind: str, numbers: Iterable[int], known: KnownEvents) -> JsonObject:
-    """Return the first action or observation of a call; empty for none."""
+def _step_of(
+    call_id: str | None, kind: str, numbers: Iterable[int], known: KnownEvents, begins: str = ""
+) -> JsonObject:
+    """Return the first action or observation of a call; empty for none.
+
+    Args:
+        call_id: ``None`` for steps of earlier versions, which name no call.
+        begins: how it begins.
+    """
     for number in numbers:
         body = known.body(number)
-        if body.get(kind) and body.get("call_id") == call_id:
+        text = _text(body, kind)
+        if text and text.startswith(begins) and body.get("call_id") == call_id:
             return body
     return {}
 

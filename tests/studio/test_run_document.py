@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterable
 from datetime import UTC, datetime, timedelta
 
@@ -115,7 +116,7 @@ def test_a_plan_keeps_what_was_done_and_takes_the_new_steps() -> None:
 
 def test_numbers_of_events_may_be_far_apart() -> None:
     known = KnownEvents()
-    for number, kind in ((1, "ToolCallStarted"), (10**15, "ApprovalRequested")):
+    for number, kind in ((1, "ToolCallStarted"), (10**15, "ApprovalRequested"), (10**16, "Other")):
         body: JsonObject = {"tool_name": "look", "call_id": "c", "risk": "high"}
         known.by_number[number] = LoggedEvent(RUN.run_id, number, START, kind, "", body)
     timeline = timeline_of(RUN, known.by_number.values())
@@ -128,6 +129,36 @@ def test_numbers_of_events_may_be_far_apart() -> None:
         "approved": None,
         "reason": "",
     }
+    row.end = 2
+    assert tool_call_details(row, known)["shown"] is None
+
+
+@pytest.mark.parametrize(
+    "names", [{"call_id": "c"}, {}], ids=["named", "of a version whose steps name no call"]
+)
+def test_the_details_of_a_call_have_its_steps(names: JsonObject) -> None:
+    action = json.dumps({"tool": "look", "arguments": {}})
+    intended: JsonObject = {**names, "action": action, "copied": ["$.at"], "repairs": []}
+    other: JsonObject = {
+        "action": json.dumps({"tool": "pay"}),
+        "copied": [],
+        **({"call_id": "d"} if names else {}),
+    }
+    observed = ("ReasoningStepCompleted", {**names, "observation": "It is blue."})
+    call: JsonObject = {"tool_name": "look", "call_id": "c"}
+    ended = ("ToolCallCompleted", {**call, "success": True, "result": "It is blue."})
+    bodies: Bodies = [
+        ("ReasoningStepCompleted", intended),
+        ("ReasoningStepCompleted", other),
+        ("ToolCallStarted", call),
+        *([ended, observed] if names else [observed, ended]),
+    ]
+    timeline, known = timeline_from(bodies), KnownEvents()
+    for number, (kind, body) in enumerate(bodies, 1):
+        known.by_number[number] = LoggedEvent(RUN.run_id, number, START, kind, "", body)
+    (row,) = (each for each in timeline.rows if each.kind == "tool")
+    details = tool_call_details(row, known)
+    assert (details["shown"], details["copied"]) == ("It is blue.", ["$.at"])
 
 
 def test_sub_runs_are_placed_with_one_look_at_each_call() -> None:
