@@ -4,7 +4,7 @@ A key is its id followed by 256 random bits, so its SHA-256 cannot be brute-forc
 contains only the digest. It is read again when it has changed, so a revoked key is refused at the next
 request, and its streams end. A key in it that cannot be read stays as it was, unless it says that it is
 revoked. If the file cannot be read any more, as while it is replaced, its keys stay as they were for a
-minute; then all are refused.
+minute after it could be read last; then all are refused.
 """
 
 from __future__ import annotations
@@ -187,7 +187,7 @@ class ApiKeys:
         self._path = Path(path)
         self._clock = SystemClock()
         self._seen: tuple[int, int, int] | None = None
-        self._kept_until = -inf
+        self._read_at = -inf
         self._problem = ""
         self._keys: dict[str, StoredKey] = {}
 
@@ -340,11 +340,10 @@ class ApiKeys:
                     if known is not None:
                         keys[key_id] = known
                 self._keys, self._seen, self._problem = keys, seen, ""
+            self._read_at = time.monotonic()
         except (OSError, ValueError) as error:
-            if self._seen is not None:
-                self._kept_until = time.monotonic() + _KEPT_S
-            level, told = logging.WARNING, f"The keys are admitted {_KEPT_S:g} s more: {error}"
-            if time.monotonic() >= self._kept_until:
+            level, told = logging.WARNING, f"The keys are admitted up to {_KEPT_S:g} s more: {error}"
+            if time.monotonic() >= self._read_at + _KEPT_S:
                 level, told, self._keys = logging.ERROR, f"No key is admitted: {error}", {}
             if told != self._problem:  # once, not for each request
                 _log.log(level, told)

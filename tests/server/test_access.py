@@ -116,23 +116,36 @@ def test_a_file_that_cannot_be_read_any_more_admits_its_keys_a_minute_longer(
     assert keys.find(key) is not None
     before = path.read_text()
     path.unlink() if content is None else path.write_text(content)
-    for clock[0] in (10.0, 69.0):
+    for clock[0] in (10.0, 64.0):
         assert keys.find(key) is not None
         assert keys.holds(stored.id)
         assert not keys.is_readable
     assert ApiKeys(path).find(key) is None
-    clock[0] = 70.0
+    clock[0] = 65.0
     assert not keys.holds(stored.id)
     assert keys.find(key) is None
     told = [(each.levelname, each.message.partition(":")[0]) for each in caplog.records]
     wanted = [
-        ("WARNING", "The keys are admitted 60 s more"),
+        ("WARNING", "The keys are admitted up to 60 s more"),
         ("ERROR", "No key is admitted"),  # of the other process
         ("ERROR", "No key is admitted"),
     ]
     assert told == wanted, "each once, not for each request"
     path.write_text(before)
     assert keys.find(key) is not None
+
+
+def test_a_key_that_was_revoked_while_nobody_came_is_refused_although_its_file_is_gone(
+    keys: ApiKeys, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock, path = [5.0], tmp_path / "keys.json"
+    monkeypatch.setattr(time, "monotonic", lambda: clock[0])
+    key, stored = keys.create("one")
+    assert keys.find(key) is not None
+    ApiKeys(path).revoke(stored.id)
+    path.unlink()
+    clock[0] = 3_600.0
+    assert keys.find(key) is None
 
 
 @pytest.mark.parametrize("name", ["requests_per_minute", "body_bytes", "body_s", "run_s"])
