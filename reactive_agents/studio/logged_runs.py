@@ -20,7 +20,7 @@ from returns.result import Failure, Success
 from reactive_agents.adapters.encryption import RecordKey
 from reactive_agents.adapters.run_record import states_in
 from reactive_agents.adapters.sql import ALL_ROWS, is_made, shown_place
-from reactive_agents.adapters.telemetry.run_log import RUN_LOG, SqliteRunLog
+from reactive_agents.adapters.telemetry.run_log import BRIEF, RUN_LOG, SqliteRunLog
 from reactive_agents.core.codec import decode, encode
 from reactive_agents.core.errors import RunLogFailed
 from reactive_agents.core.ids import RunId
@@ -94,6 +94,8 @@ class RunLibrary:
     async def runs(self, chosen: LoggedRunFilter) -> list[LoggedRun]:
         """Return the matching runs: first those from files, then the latest."""
         opened = [run for run, _ in reversed(self._opened.values()) if _fits(run, chosen)]
+        if chosen.brief:
+            opened = [evolve(each, task=each.task[:BRIEF]) for each in opened]
         logged = await _read(self._log.runs(chosen)) if await self.has_log() else ()
         return [*opened, *await self.current(logged)][: chosen.limit]
 

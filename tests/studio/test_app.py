@@ -285,7 +285,12 @@ async def test_a_list_has_the_beginnings_of_the_tasks(tmp_path: Path) -> None:
         begun = (await client.post("/api/runs", json={"agent": "sums", "task": task})).json()
         shown = await ended(client, begun["run_id"])
         (listed,) = (await client.get("/api/runs")).json()["runs"]
-    assert (shown["run"]["task"], listed["task"]) == (task, task[:1_000])
+        exported = (await client.get(f"/api/runs/{begun['run_id']}/export")).text
+        await client.post("/api/open", json={"text": exported})
+        opened, _ = (await client.get("/api/runs")).json()["runs"]
+    assert opened["opened"]
+    assert shown["run"]["task"] == task
+    assert [each["task"] for each in (listed, opened)] == [task[:1_000]] * 2
 
 
 async def test_what_a_tool_emits_is_a_row_with_its_name_and_data(tmp_path: Path) -> None:

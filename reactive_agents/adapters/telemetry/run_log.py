@@ -390,7 +390,7 @@ class SqliteRunLog:
             where, values = sql.where(wanted)
             root = "" if chosen.children or chosen.parent is not None else "AND parent IS NULL"
             is_cut = chosen.brief and not self._seal.has_key
-            columns = _COLUMNS.replace(" task,", f" substr(task, 1, {_BRIEF}),") if is_cut else _COLUMNS
+            columns = _COLUMNS.replace(" task,", f" substr(task, 1, {BRIEF}),") if is_cut else _COLUMNS
             rows = file.execute(
                 f"SELECT {columns} FROM logged_runs WHERE {where} {root}"
                 " ORDER BY started_us DESC, run_id DESC LIMIT ?",
@@ -399,7 +399,7 @@ class SqliteRunLog:
             found: Iterator[LoggedRun] = (_run_of(row, self._seal) for row in rows)
             if not in_file:
                 found = islice((each for each in found if each.contains(text)), chosen.limit)
-            return tuple(evolve(each, task=each.task[:_BRIEF]) if chosen.brief else each for each in found)
+            return tuple(evolve(each, task=each.task[:BRIEF]) if chosen.brief else each for each in found)
 
         return await self._file.read("runs", work)
 
@@ -593,7 +593,7 @@ def _storable(values: tuple[Any, ...]) -> tuple[Any, ...]:
     )
 
 
-_BRIEF = 1_000
+BRIEF = 1_000
 """Characters of a task in a brief list."""
 _COLUMNS = (
     'run_id, agent, started_us, task, status, parent, session, "user", tags, ended_us, terminated_by, detail,'
