@@ -448,16 +448,16 @@ class SqliteRunRecord:
         holder = reserved or new_holder()
 
         def work(file: sql.Transaction) -> RunClaim:
-            now = self._now()
+            now, judged_at = self._now(), self._judged_at()
             _add(file, run, now, self._seal)
             row = _row_of(file, run.run_id)
             assert row is not None
-            known = _run_of(file, row, now, self._seal)
+            known = _run_of(file, row, judged_at, self._seal)
             if known.has_ended:
-                if not known.owes or (row.holder != holder and _is_held(row, now)):
+                if not known.owes or (row.holder != holder and _is_held(row, judged_at)):
                     return RunClaim(known, "ended")
                 taken = "UPDATE runs SET holder = ?, lease_until_us = ? WHERE id = ?"
-                file.execute(taken, (holder, self._lease_end(), row.id))
+                file.execute(taken, (holder, now + _LEASE_US, row.id))
                 return RunClaim(known, "ended", holder)
             if known.is_held and row.holder != holder:
                 return RunClaim(known, "held")
@@ -465,12 +465,12 @@ class SqliteRunRecord:
             file.execute(
                 "UPDATE runs SET holder = ?, lease_until_us = ?, attempt = attempt + 1, status = 'open',"
                 " updated_us = ?, definition = ? WHERE id = ?",
-                (holder, self._lease_end(), now, json.dumps(dict(definition)), row.id),
+                (holder, now + _LEASE_US, now, json.dumps(dict(definition)), row.id),
             )
             attempt = known.attempt + 1
             begun = evolve(known, definition=definition, attempt=attempt, status="open")
             state: ClaimState = "taken" if known.attempt else "new"
-            return RunClaim(begun, state, holder, _owing_before(file, run, now))
+            return RunClaim(begun, state, holder, _owing_before(file, run, judged_at))
 
         claimed = await self._file.write_soon("claim", work, of=run.run_id, durable=True)
         if isinstance(claimed, Success) and claimed.unwrap().holder:
@@ -582,7 +582,7 @@ class SqliteRunRecord:
                 if not released.rowcount:
                     return None
                 if operation == "end":
-                    _end_sub_runs(file, run_id, self._now())
+                    _end_sub_runs(file, run_id, self._now(), self._judged_at())
                 return ""
 
             released = await self._file.write_soon(operation, work, of=run_id, durable=True)
@@ -628,16 +628,16 @@ class SqliteRunRecord:
         """Order a run to pause, stop, cancel or continue; ``False`` if it is too late."""
 
         def work(file: sql.Transaction) -> bool:
-            now = self._now()
+            now, judged_at = self._now(), self._judged_at()
             row = _row_of(file, run_id)
             if row is None or row.status not in ("open", "queued"):
                 return False
             if row.wanted in ("stop", "cancel") and order not in (row.wanted, "cancel"):
                 return False  # it is being ended
-            ends = order == "cancel" and not _is_held(row, now)  # no process would carry it out
+            ends = order == "cancel" and not _is_held(row, judged_at)  # no process would carry it out
             if ends:
                 _cancel(file, row, now)
-                _end_sub_runs(file, run_id, now)
+                _end_sub_runs(file, run_id, now, judged_at)
             else:
                 statement = "UPDATE runs SET wanted = ?, updated_us = ? WHERE id = ?"
                 file.execute(statement, (order, now, row.id))
@@ -651,7 +651,7 @@ class SqliteRunRecord:
 
         def work(file: sql.Transaction) -> RecordedRun | None:
             row = _row_of(file, run_id)
-            return None if row is None else _run_of(file, row, self._now(), self._seal)
+            return None if row is None else _run_of(file, row, self._judged_at(), self._seal)
 
         return await self._file.read("find", work)
 
@@ -661,7 +661,7 @@ class SqliteRunRecord:
 
         def work(file: sql.Transaction) -> tuple[RecordedRun, ...]:
             self._seal.check()  # else every run would be listed as unreadable
-            now = self._now()
+            judged_at = self._judged_at()
             is_open = chosen.state in ("running", "waiting", "interrupted")
             has_any = chosen.state in ("paused", "unreadable")
             status = "open" if is_open else None if has_any else chosen.state
@@ -684,7 +684,7 @@ class SqliteRunRecord:
             while rows := file.execute(statement, (*values, last, _READ_AT_ONCE)).fetchall():
                 for row in map(_Row._make, rows):
                     last = row.id
-                    run = _listed_run(file, row, now, self._seal)
+                    run = _listed_run(file, row, judged_at, self._seal)
                     if chosen.state in (None, run.state):
                         found.append(evolve(run, result=_brief(run.result)) if chosen.brief else run)
                         if len(found) == chosen.limit:
@@ -722,13 +722,13 @@ class SqliteRunRecord:
         """Return the runs of an agent that have begun and that no process holds."""
 
         def work(file: sql.Transaction) -> tuple[list[_Candidate], list[_Candidate]]:
-            now = self._now()
+            now, judged_at = self._now(), self._judged_at()
             chosen = "agent = ? AND parent IS NULL AND status = 'open' AND attempt > 0 AND wanted <> 'pause'"
             rows = _candidates(file, f"{chosen} ORDER BY id", agent_id)
-            free = [row for row in rows if not _is_held(row, now)]
+            free = [row for row in rows if not _is_held(row, judged_at)]
             left = [row for row in free if _has_to_wait(row, now)]
             going_on = [row for row in free if not _has_to_wait(row, now)]
-            return [*_owing(file, agent_id, now), *going_on], left
+            return [*_owing(file, agent_id, judged_at), *going_on], left
 
         found = await self._file.read("interrupted", work)
         _, left = found.value_or(((), ()))
@@ -754,7 +754,7 @@ class SqliteRunRecord:
         """Reserve due runs of a queue, within its limits; return each with its holder."""
         of_queue = (agent_id, queue)
         due = partial(_due, of_queue=of_queue, limits=limits, at_most=at_most, without=frozenset(without))
-        there = await self._file.read("dequeue", lambda file: due(file, self._now()))
+        there = await self._file.read("dequeue", lambda file: due(file, self._now(), self._judged_at()))
         if isinstance(there, Failure) or not there.unwrap():
             return there.map(lambda _: ())
 
@@ -765,13 +765,13 @@ class SqliteRunRecord:
                 "UPDATE run_queues SET dequeued_us = ? WHERE agent = ? AND queue = ?", (now, *of_queue)
             )
             reserved: list[tuple[RunId, str]] = []
-            for row in due(file, now):
+            for row in due(file, now, self._judged_at()):
                 holder = new_holder()
                 taken = file.execute(
                     "UPDATE runs SET holder = ?, lease_until_us = ?,"
                     " begun_us = CASE WHEN status = 'queued' THEN ? ELSE begun_us END"
                     " WHERE id = ? AND holder = ? AND status = ?",
-                    (holder, self._lease_end(), now, row.id, row.holder, row.status),
+                    (holder, now + _LEASE_US, now, row.id, row.holder, row.status),
                 )
                 if taken.rowcount:
                     reserved.append((row.run_id, holder))
@@ -919,7 +919,7 @@ class SqliteRunRecord:
         statement = "UPDATE runs SET lease_until_us = ? WHERE holder = ? RETURNING holder, wanted"
 
         def work(file: sql.Transaction) -> dict[str, RunOrder]:
-            until = self._lease_end()
+            until = self._now() + _LEASE_US
             return dict(row for each in held for row in file.execute(statement, (until, each)))
 
         renewed = await self._file.write_soon("renew", work, of=f"leases of {this_machine()} {os.getpid()}")
@@ -931,12 +931,12 @@ class SqliteRunRecord:
                 run.on_order(orders.get(holder, "lost"))
 
     def _now(self) -> int:
-        """Return the time by which all processes judge leases, within a transaction."""
-        return self._lease_clock.at(sql.shared_us(self._clock.now(), self._file))
+        """Return the time of the writers' common clock, within a transaction."""
+        return sql.shared_us(self._clock.now(), self._file)
 
-    def _lease_end(self) -> int:
-        """Return the end of a lease, by a clock that some may believe already."""
-        return sql.shared_us(self._clock.now(), self._file) + _LEASE_US
+    def _judged_at(self) -> int:
+        """Return the time by which leases are judged, within a transaction."""
+        return self._lease_clock.at(self._now())
 
 
 # --- one transaction each ---------------------------------------------------------------------------------
@@ -1316,7 +1316,7 @@ def _cancel(file: sql.Transaction, row: _Row | _Candidate, now: int) -> int:
     ).rowcount
 
 
-def _end_sub_runs(file: sql.Transaction, run_id: RunId, now: int) -> None:
+def _end_sub_runs(file: sql.Transaction, run_id: RunId, now: int, judged_at: int) -> None:
     """Cancel what an ended run had begun and cut off, since no one continues it.
 
     A sub-run that a tool has begun in the background, and that still runs, ends by itself.
@@ -1324,7 +1324,7 @@ def _end_sub_runs(file: sql.Transaction, run_id: RunId, now: int) -> None:
     callers: list[str] = [run_id]
     while callers:
         for row in _candidates(file, "parent = ? AND status = 'open'", callers.pop()):
-            if _is_held(row, now):
+            if _is_held(row, judged_at):
                 continue
             callers += [row.run_id] * _cancel(file, row, now)
 
@@ -1385,6 +1385,7 @@ The next one would wait for it there, in the place of a run that has something t
 def _due(
     file: sql.Transaction,
     now: int,
+    judged_at: int,
     of_queue: tuple[AgentId, str],
     limits: QueueLimits,
     at_most: int,
@@ -1397,12 +1398,12 @@ def _due(
         " ORDER BY priority DESC, id",
         *of_queue,
     )
-    free = [row for row in begun if not _is_held(row, now)]
+    free = [row for row in begun if not _is_held(row, judged_at)]
     found = _going_on([row for row in free if row.run_id not in without], now)
-    owing = [row for row in _owing(file, of_queue[0], now) if row.run_id not in without]
+    owing = [row for row in _owing(file, of_queue[0], judged_at) if row.run_id not in without]
     found += owing[: max(1, at_most // 2)]  # the others begin beside them
     reserved = _candidates(file, "agent = ? AND queue = ? AND status = 'queued' AND holder <> ''", *of_queue)
-    given_up = [row for row in reserved if not _is_held(row, now)]
+    given_up = [row for row in reserved if not _is_held(row, judged_at)]
     room = at_most
     if limits.total is not None:
         under_way = sum(row.queue != "" for row in begun) - sum(row.queue != "" for row in free)
@@ -1425,7 +1426,7 @@ def _due(
             *of_queue,
             now,
             of_queue[0],
-            now,
+            judged_at,
             room + len(without),
         )
         new = [row for row in (*given_up, *waiting) if row.run_id not in without]

@@ -121,6 +121,28 @@ async def test_a_clock_that_jumps_ahead_takes_no_run_from_a_live_process(
         await record.aclose()
 
 
+async def test_a_run_that_ends_after_the_clock_jumped_has_the_time_of_then(
+    opened: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By the time before the jump it would be pruned at once; a queued run is due by the new time too."""
+    clock = FakeClock()
+    record = opened(clock)
+    monkeypatch.setattr(leases, "DOUBTED_S", 600.0)
+    await add(record, queued("a"))
+    ((_, holder),) = (await take(record)).items()
+    assert (await claim(record, "a", holder)).state == "new"
+    await add(record, evolve(queued("b"), due=clock.now() + timedelta(days=1)))
+    clock.advance(90 * 86400)
+    assert list(await take(record)) == ["b"]
+    await attempt(record.end(RunId("a"), holder, "completed", "{}"))
+    ended = (await attempt(record.find(RunId("a")))).unwrap()
+    assert ended is not None
+    assert ended.updated_at is not None
+    assert ended.updated_at > clock.now() - timedelta(days=1)
+    assert (await attempt(record.delete(before=clock.now() - timedelta(days=30)))).unwrap() == 0
+    await record.aclose()
+
+
 async def test_no_more_runs_are_begun_than_the_rate_allows(opened: Open) -> None:
     clock = FakeClock()
     one, two = opened(clock), opened(clock)
