@@ -156,6 +156,34 @@ async def test_a_clock_that_jumps_ahead_takes_no_turn_from_a_live_process(
 
 
 @pytest.mark.usefixtures("stands_still")
+async def test_a_clock_that_jumps_ahead_gives_no_turn_to_a_run_that_has_waited_for_long(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The ticket of the live process is renewed by the new clock, which is not that of the one that waits."""
+    ahead, clock = FakeClock(), FakeClock()
+    live, other = (SqliteSessions(tmp_path / "s.db", clock=each) for each in (ahead, clock))
+    monkeypatch.setattr(leases, "DOUBTED_S", 600.0)
+    await begun(live, ONE)
+    waits, steps, wait = list[float](), list[str](), anyio.lowlevel.checkpoint
+
+    async def sleep(seconds: float) -> None:
+        waits.append(seconds)
+        if sum(waits) > LEASE_S and not steps:
+            for each in (ahead, clock):
+                each.advance(86_400)
+            await live._renew_tickets({ONE: None})
+            steps.append("jump")
+        elif sum(waits) > 2 * LEASE_S and steps == ["jump"]:
+            await attempt(live.end(KEY, ONE, turn(ONE)))
+            steps.append("end")
+        await wait()
+
+    monkeypatch.setattr(anyio, "sleep", sleep)
+    await begun(other, TWO)
+    assert steps == ["jump", "end"]
+
+
+@pytest.mark.usefixtures("stands_still")
 async def test_a_run_that_stood_still_is_added_in_its_place_once(tmp_path: Path) -> None:
     path, clock = tmp_path / "s.db", FakeClock()
     stopped, other = SqliteSessions(path, clock=clock), SqliteSessions(path, clock=clock)

@@ -278,9 +278,9 @@ class SqliteSessions:
         One that has not been renewed while a run waited, and is valid for longer, is from before the clock
         was set back.
         """
-        now = self._shared_now()
         is_known = self._in_process or waited_s < LEASE_S
-        return now, _FOR_EVER if is_known else now + int(2 * LEASE_S * 1e6)
+        latest = _FOR_EVER if is_known else self._lease_end() + int(LEASE_S * 1e6)
+        return self._shared_now(), latest
 
     def _valid_until(self) -> int:
         return _FOR_EVER if self._in_process else self._lease_end()
