@@ -229,8 +229,10 @@ def _marks(names: str) -> re.Pattern[str]:
     return lazy_pattern(rf"<(?P<begun>{name})>\n|\n</(?P<ended>{name})>")
 
 
-_QUOTED = _marks("file|context|message|result|error|calls|notes|learnings")
+_QUOTED = _marks("file|client-context|message|result|error|calls|notes|learnings")
 _EVENT = _marks("event")
+_FIRST_WORDS = {"file": "name: ", "message": "from: ", "event": "from: "}
+"""With which what is quoted begins; users write such marks themselves."""
 
 
 def own_words(task: str) -> str:
@@ -242,7 +244,7 @@ def own_words(task: str) -> str:
     >>> own_words("Sum it up. [document a.txt, 5 bytes, sha256:2cf24dba5fb0…]")
     'Sum it up. [document]'
     """
-    own, _ = _split(task, _QUOTED)
+    own = _split(task, _QUOTED)[0] if "</" in task else task
     return _SHOWN_LABEL.sub(r"[\1]", own) if "sha256:" in own else own
 
 
@@ -252,10 +254,19 @@ def said_and_quoted(task: str) -> tuple[str, str]:
     In the task of a persona's step, which a model wrote, the user's words are the event.
     """
     own = own_words(task)
+    if own is task:  # most tasks quote nothing
+        return (_split(own, _EVENT)[1] if "</event" in own else "") or own, ""
     _, events = _split(own, _EVENT)
     _, quoted = _split(task, _QUOTED)
     labels = [found[0] for found in _SHOWN_LABEL.finditer(task)]
     return events or own, "\n".join([quoted, *labels]).strip()
+
+
+def without_marks(text: str) -> str:
+    """Return a text that a model wrote so that nothing in it counts as quoted, or as an event."""
+    for marks in (_QUOTED, _EVENT) if "<" in text else ():
+        text = marks.sub(lambda mark: mark[0].replace("\n", " \n "), text)
+    return text
 
 
 def _split(text: str, marks: re.Pattern[str]) -> tuple[str, str]:
@@ -263,16 +274,18 @@ def _split(text: str, marks: re.Pattern[str]) -> tuple[str, str]:
 
     What is between two marks of a name has no marks of its own, and a mark without an end is text.
     """
-    found = [*marks.finditer(text)] if "</" in text else []
+    found = [*marks.finditer(text)]
     ends_of: dict[str, deque[re.Match[str]]] = {}
     for mark in found:
         if mark["ended"]:
             ends_of.setdefault(mark["ended"], deque()).append(mark)
     outside, inside, position = list[str](), list[str](), 0
     for mark in found:
-        if mark["ended"] or mark.start() < position:
+        begun = mark["begun"] or ""
+        is_begun = begun and text.startswith(_FIRST_WORDS.get(begun.partition("-")[0], ""), mark.end())
+        if not is_begun or mark.start() < position:
             continue
-        ends = ends_of.get(mark["begun"], deque())
+        ends = ends_of.get(begun, deque())
         while ends and ends[0].end() < mark.end():
             ends.popleft()
         if ends:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from reactive_agents.core import personas
+from reactive_agents.core.content import without_marks
 from reactive_agents.core.ids import EventId
 from reactive_agents.core.messages import AssistantMessage, Message, UserMessage
 from reactive_agents.core.persona_queue import Utterance
@@ -237,7 +238,7 @@ def step_content(
     return "\n\n".join(
         (
             _shortened(step.instruction),
-            *([f"Expected result: {step.expected_outcome}"] if step.expected_outcome else []),
+            *([f"Expected result: {without_marks(step.expected_outcome)}"] if step.expected_outcome else []),
             "This is one step of a plan. Execute only this step. The plan's goal:",
             fence("goal", _shortened(plan.plan.goal)),
             f"The event:\n{_event(plan.event)}",
@@ -282,12 +283,12 @@ def _said(author: str, content: str, event_id: EventId, *, is_user: bool = True)
 
 
 def _shortened(text: str) -> str:
-    return preview(text, None, EVENT_CHARACTERS)
+    return without_marks(preview(text, None, EVENT_CHARACTERS))
 
 
 def _result(step: PlanStep) -> str:
     shown = preview(step.result or "", None, RESULT_CHARACTERS)
-    return f"The result of step {step.id} ({step.title}):\n{fence('result', shown)}"
+    return f"The result of step {step.id} ({without_marks(step.title)}):\n{fence('result', shown)}"
 
 
 def _failed(outcome: personas.StepOutcome) -> list[str]:

@@ -461,7 +461,7 @@ class AgUiEndpoint:
         tools = await self._offered(name, given)
         context = "\n".join(f"{each.description}: {each.value}" for each in given.context or ())
         asked = RunRequest(
-            f"{task.content}\n\n{fence('context', context)}" if context else task.content,
+            f"{task.content}\n\n{fence('client-context', context)}" if context else task.content,
             parts=task.parts,
             history=tuple(history),
             metadata={

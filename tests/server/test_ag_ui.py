@@ -200,7 +200,7 @@ async def test_the_conversation_before_the_task_is_its_history() -> None:
         await stream(client, body(*earlier, context=[{"description": "Place", "value": "Rome"}]))
     asked = [each.content for each in model.requests[0].messages]
     assert asked[-3:-1] == ["My cat is Tom.", "Noted."]
-    assert asked[-1] == "What is my cat?\n\n<context>\nPlace: Rome\n</context>"
+    assert asked[-1] == "What is my cat?\n\n<client-context>\nPlace: Rome\n</client-context>"
 
 
 PAID: list[str] = []
