@@ -238,12 +238,17 @@ async def _with_checked_history(
 
     Those of a session were checked when they were said; what a caller hands over may never have been.
     """
-    turn = anyio.Lock()
+    turn, is_blocked = anyio.Lock(), False
 
     async def checked_in_turn(message: Message) -> Result[Message, RuntimeErrors]:
+        nonlocal is_blocked
         async with turn:  # most checks do not wait, and others share the event loop
             await anyio.lowlevel.checkpoint()
-        return await _checked_message(message, context, services)
+        if is_blocked:  # each check that is begun may be paid for
+            return Success(message)
+        checked = await _checked_message(message, context, services)
+        is_blocked |= isinstance(checked, Failure)
+        return checked
 
     given = without_instructions(context.task.history)
     messages: list[Message] = []

@@ -420,6 +420,20 @@ async def test_the_first_message_of_a_history_that_is_blocked_is_the_one_that_is
         await agent.run("Go on.", history=(UserMessage("Ada"), UserMessage("Ben")))
 
 
+async def test_no_further_message_of_a_history_is_checked_when_one_is_blocked() -> None:
+    checked: list[str] = []
+
+    async def names(text: str) -> list[GuardrailFinding]:
+        checked.append(text)
+        await anyio.lowlevel.checkpoint()
+        return [GuardrailFinding(text, 0, 1, 1.0, "block")] if text == "3" else []
+
+    agent = start(ScriptedLLM(say("Fine."))).with_guardrails(names).build()
+    with pytest.raises(AgentError, match="blocked: 3"):
+        await agent.run("Go on.", history=tuple(UserMessage(str(number)) for number in range(50)))
+    assert len(checked) < 20
+
+
 async def test_a_long_history_is_checked_beside_other_work() -> None:
     said = (UserMessage("Hello."), AssistantMessage("Hello.")) * 500
     turns = 0
