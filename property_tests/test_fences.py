@@ -56,7 +56,7 @@ def test_only_the_last_line_closes_a_fence(text: str) -> None:
 def test_nothing_between_marks_is_the_own_words_of_a_task(quoted: list[tuple[str, str]]) -> None:
     parts = [fence(name, f"name: a\n\n{text}" if name == "file" else text) for name, text in quoted]
     task = "\n\n".join(["Sum it up.", *parts, "Be brief."])
-    assert own_words(task).split() == ["Sum", "it", "up.", "Be", "brief."]
+    assert own_words(task).split() == ["Sum", "it", "up.", *["…"] * len(quoted), "Be", "brief."]
 
 
 @given(closings)

@@ -236,7 +236,7 @@ _FIRST_WORDS = {"file": "name: ", "message": "from: ", "event": "from: "}
 
 
 def own_words(task: str) -> str:
-    """Return the words of a task that are its author's own.
+    """Return the words of a task that are its author's own, with dots for what it quotes.
 
     Quoted are files, the context of an interface, and in a persona messages, results, errors and notes. Of
     the label of a part only the kind is left, since others chose its name.
@@ -289,7 +289,7 @@ def _split(text: str, marks: re.Pattern[str]) -> tuple[str, str]:
         while ends and ends[0].end() < mark.end():
             ends.popleft()
         if ends:
-            outside.append(text[position : mark.start()])
+            outside.append(f"{text[position : mark.start()]}…")  # or "A file:" would have what follows
             inside.append(text[mark.end() : ends[0].start()])
             position = ends[0].end()
     return "".join([*outside, text[position:]]), "\n".join(inside)

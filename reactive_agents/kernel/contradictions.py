@@ -63,8 +63,11 @@ _UNIT = lazy_pattern(r"\s?(?:[%°€$£]\s?\w?|[^\W\d_]+)")
 _BESIDE_END = lazy_pattern(r"[\d,;|{}\n]")
 _DEGREE = lazy_pattern(expression("degree"))
 _MONEY = lazy_pattern(expression("money"), re.IGNORECASE)
-_CENT = 0.005
-_PAIR, _LONG_FIGURE = 2, 4
+_DIGITS = lazy_pattern(r"\d+")
+_LONG_FIGURE = lazy_pattern(r"(?:\d\D?){4}")
+"""Figures of which two digits may be swapped by mistake."""
+_CENT, _PERCENT = 0.005, 0.01
+_PAIR = 2
 _MOST_TOTALLED = 5
 """Results whose totals are compared, in any order."""
 _AFFIRMING, _DENYING = word_set("affirming"), word_set("denying")
@@ -459,14 +462,31 @@ def miscopied(figures: Iterable[str], seen: Seen) -> Mapping[str, str]:
 def transposed(text: str, seen: Seen) -> Mapping[str, str]:
     """Return the figures of a text that are those of a result with two digits swapped.
 
-    "14:23" where a result has 14:32, and the text does not.
+    "14:23" where a result has 14:32, and the text does not. One that is reached by adding a number of the
+    task or a result, a product of two, or a share is worked out.
     """
-    long = [each for each in numbers_and_names(text) if len(_digits_of(each)) >= _LONG_FIGURE]
-    unknown = [each for each in long[:_MOST_FIGURES] if not occurs(each, seen.everything)]
+    if _LONG_FIGURE.search(text) is None:
+        return {}
+    said = [*islice(numbers_and_names(text), _MOST_FIGURES)]
+    long = [each for each in said if _LONG_FIGURE.search(each)]
+    unknown = [each for each in long if not occurs(each, seen.everything)]
     found = {*numbers_and_names(seen.found)} - {*long} if unknown else ()
-    pairs = ((each, other) for each in unknown for other in found)
+    wrong = {
+        each: other
+        for each in unknown
+        for other in found
+        if _has_swapped(each.replace(",", ""), other.replace(",", ""))
+    }
+    if not wrong:
+        return {}
+    shown = filter(NUMBER.fullmatch, numbers_and_names(seen.everything))
+    written = islice(chain(numerals(seen.task), shown), _MOST_FIGURES)
+    numbers = [1.0, *map(read_number, written)]
+    added = {a * b * unit for a in numbers for b in numbers for unit in (1, _PERCENT)}
     return {
-        each: other for each, other in pairs if _has_swapped(each.replace(",", ""), other.replace(",", ""))
+        each: other
+        for each, other in wrong.items()
+        if not any(abs(step - known) < _CENT for step in _steps(each, other) for known in added)
     }
 
 
@@ -481,8 +501,17 @@ def _has_swapped(one: str, other: str) -> bool:
     if len(places) != _PAIR:
         return False
     first, last = places
-    are_beside = one[first].isdecimal() and not any(map(str.isalnum, one[first + 1 : last]))
-    return are_beside and (one[first], one[last]) == (other[last], other[first])
+    is_beside = last - first == 1 and one[first].isdecimal()
+    return is_beside and (one[first], one[last]) == (other[last], other[first])
+
+
+def _steps(one: str, other: str) -> Iterable[float]:
+    """Yield by how much two figures differ, as numbers and in a part, such as the day of a date."""
+    if NUMBER.fullmatch(one) and NUMBER.fullmatch(other):
+        yield abs(read_number(one) - read_number(other))
+    for a, b in zip(_DIGITS.findall(one), _DIGITS.findall(other), strict=False):
+        if a != b:
+            yield abs(float(a) - float(b))
 
 
 def _digits_of(number: str) -> tuple[str, ...]:

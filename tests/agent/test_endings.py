@@ -284,6 +284,24 @@ DONE: tuple[tuple[Sequence[str], str, Sequence[Call], str], ...] = (
         "I haven't booked any: both cost more than 70 (Rhone 88, Cloitre 79). Shall I take Cloitre anyway?",
     ),
     (WEATHER, "How cold is it in Oslo?", TURKU[:1], "It's 27 °F there (-3 °C)."),
+    (
+        PRICES,
+        "What is a sofa with 20 percent tax?",
+        (("get_price", {"product": "sofa"}, "4500 EUR"),),
+        "5400 euros.",
+    ),
+    (
+        TRAINS,
+        "When does the next train from Rome to Bari leave?",
+        (("search_trains", {"start": "Rome", "end": "Bari"}, "IC 14:23, 9 minutes late"),),
+        "It leaves at 14:32.",
+    ),
+    (
+        SALES,
+        "On which day were 9 days over since the first sale?",
+        (("query", {"sql": "q"}, "2026-01-12"),),
+        "On 2026-01-21.",
+    ),
 )
 NOT_DONE: tuple[tuple[Sequence[str], str, Sequence[Call], str], ...] = (
     (WEATHER, WARMER, RIGA, "Riga is warmer, with 18 °C against 5 °C in Naples."),
@@ -360,6 +378,7 @@ NOT_DONE: tuple[tuple[Sequence[str], str, Sequence[Call], str], ...] = (
     (SERVERS, RESTART, restarted("Failed: not found"), IS_RUNNING),
     (ROWS, "Delete the rows 2 and 4.", DELETED[:1], "Rows 2 and 4 are deleted."),
     (TRAINS, "When is the next train from Rome to Bari?", NEXT_TRAIN, "The next one leaves at 14:23."),
+    (ROWS, "A file:\n<file>\nname: a\n\nHi.\n</file>\n\nDelete row 3.", (), "Row 3 is deleted."),
 )
 
 
