@@ -21,6 +21,7 @@ from reactive_agents.core import governance, memory, personas
 from reactive_agents.core import persona_queue as queue
 from reactive_agents.core.errors import BudgetErrors, MemoryErrors, MemoryUnavailable, ServiceFailed
 from reactive_agents.core.ids import AgentId, LearningId, PlanId, RunId
+from reactive_agents.core.json import read_only
 from reactive_agents.core.persona_events import PersonaEvent
 from reactive_agents.core.plans import Plan
 from reactive_agents.core.results import ReasoningResult, ReasoningStrategy, StrategyEffectiveness
@@ -145,8 +146,11 @@ class InMemoryMemory(SqliteMemory):
 
     @property
     def snapshots(self) -> list[memory.SessionSnapshot]:
-        """The stored sessions, the oldest first."""
-        return list(reversed(self._tables.do(lambda file: store.listed_sessions(file, None))))
+        """The stored sessions, the oldest first, in a read-only list."""
+        frozen: Any = read_only  # which JSON data mostly is given
+        found = self._tables.do(lambda file: store.listed_sessions(file, None))
+        listed: list[memory.SessionSnapshot] = frozen([*reversed(found)])
+        return listed
 
 
 class InMemoryPlanStore(records.SqlitePlanStore):

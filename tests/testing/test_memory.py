@@ -71,6 +71,8 @@ async def test_memory_recalls_what_it_is_told_to_and_records_the_rest() -> None:
     assert memory.bootstrapped == [(AGENT, TASK)]
     assert memory.flushed == [(TASK, result())]
     assert memory.snapshots == [session()]
+    with pytest.raises(TypeError, match="This data is read-only"):
+        memory.snapshots.clear()  # the store has them
 
 
 async def test_without_a_context_nothing_is_recalled() -> None:
