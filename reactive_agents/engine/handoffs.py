@@ -278,6 +278,7 @@ def _task(context: ExecutionContext, handoff: AcceptedHandoff, services: EngineS
         history=(),
         budget=None,  # that of the run holds for all that it begins
         model_settings=settings and evolve(settings, tool_choice=UNSET),  # which has been obeyed
+        is_relayed=services.is_relayed,
     )
 
 

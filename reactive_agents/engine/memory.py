@@ -37,8 +37,7 @@ def _owned_task(services: EngineServices) -> Task:
     """Return the task of the run, as memory knows it: with its owner and author."""
     user, session = services.handle.owner
     task = services.handle.context.task
-    is_relayed = task.scope is not None or services.events.parent_run_id is not None
-    return evolve(task, user=user, session=session, is_relayed=is_relayed)
+    return evolve(task, user=user, session=session, is_relayed=services.is_relayed)
 
 
 async def bootstrap(

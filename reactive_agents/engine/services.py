@@ -543,6 +543,13 @@ class EngineServices(Value):
             ask_person=ask_person,
         )
 
+    @property
+    def is_relayed(self) -> bool:
+        """Whether a model or a persona wrote the task; one handed over is the user's."""
+        task, is_handed = self.handle.context.task, self.overrides.handed is not None
+        is_begun = self.events.parent_run_id is not None and not is_handed
+        return task.is_relayed or task.scope is not None or is_begun
+
     def seconds_left(self) -> float:
         """Return the seconds until the deadline, negative after it, infinite without it."""
         deadline = self.handle.context.deadline

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from returns.result import Success
 
-from reactive_agents import AgentError, Document, Image, Personas, ReactiveAgents, agent_tool
+from reactive_agents import AgentError, Document, Image, Personas, ReactiveAgents, agent_tool, handoff
 from reactive_agents.adapters.sqlite import SqliteFile
 from reactive_agents.cli.run import with_files
 from reactive_agents.core.errors import ServiceFailed, ServiceMissing
@@ -256,6 +256,28 @@ async def test_what_a_model_tells_another_agent_to_remember_was_not_said_by_the_
         await agent.run(task, user="ada")
     assert f"unverified; {date.today()}] {WISH}" in shown(llm)
     assert "said by the user" not in shown(llm)
+
+
+@pytest.mark.parametrize("is_said", [True, False])
+async def test_what_the_user_says_is_still_said_by_the_user_when_it_is_handed_over(is_said: bool) -> None:
+    notes = builder(llm := ScriptedLLM(forever(say("I see.")))).with_name("notes").with_memory().build()
+    to_notes = handoff(notes)
+    turn = call(to_notes.tool_name)
+    agent = (
+        builder(ScriptedLLM(forever(turn))).with_name("desk").with_reasoning().with_handoffs(to_notes).build()
+    )
+    if not is_said:  # a model gives the desk its tasks
+        turns = (
+            call("desk", task=WISH),
+            answer("Done."),
+            call("desk", task=QUESTION),
+            forever(answer("Done.")),
+        )
+        agent = builder(ScriptedLLM(*turns)).with_reasoning().with_tools(agent_tool(agent)).build()
+    for task in (WISH, QUESTION):
+        await agent.run(task, user="ada")
+    assert WISH in shown(llm)
+    assert ("said by the user" in shown(llm)) == is_said
 
 
 async def test_what_a_file_or_a_message_says_was_not_said_by_the_user(tmp_path: Path) -> None:
