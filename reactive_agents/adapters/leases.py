@@ -108,8 +108,8 @@ class LeaseClock:
     """The time by which a process judges the leases of others.
 
     When the clock jumps ahead, as after a pause of the machine, the leases of all live processes have expired
-    until they are renewed. So for ``DOUBTED_S`` seconds after a jump, this one continues from the time before.
-    Any thread may use it.
+    until they are renewed. So for ``DOUBTED_S`` seconds after a jump, this one continues from the time
+    before. Any thread may use it.
     """
 
     def __init__(self, clock: Clock) -> None:

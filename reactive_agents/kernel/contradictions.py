@@ -22,7 +22,6 @@ from reactive_agents.core.figures import (
     follows_at_once,
     numbers_and_names,
     numerals,
-    occurs,
     plain_numbers,
     read_number,
     readings,
@@ -63,10 +62,7 @@ _UNIT = lazy_pattern(r"\s?(?:[%°€$£]\s?\w?|[^\W\d_]+)")
 _BESIDE_END = lazy_pattern(r"[\d,;|{}\n]")
 _DEGREE = lazy_pattern(expression("degree"))
 _MONEY = lazy_pattern(expression("money"), re.IGNORECASE)
-_DIGITS = lazy_pattern(r"\d+")
-_LONG_FIGURE = lazy_pattern(r"(?:\d\D?){4}")
-"""Figures of which two digits may be swapped by mistake."""
-_CENT, _PERCENT = 0.005, 0.01
+_CENT = 0.005
 _PAIR = 2
 _MOST_TOTALLED = 5
 """Results whose totals are compared, in any order."""
@@ -457,61 +453,6 @@ def miscopied(figures: Iterable[str], seen: Seen) -> Mapping[str, str]:
     least = 2 if len(found) <= MOST_SUMMED else 3
     written = [each for each in figures if NUMBER.fullmatch(each) and len(_digits_of(each)) >= least]
     return {each: found[_digits_of(each)] for each in written if _digits_of(each) in found}
-
-
-def transposed(text: str, seen: Seen) -> Mapping[str, str]:
-    """Return the figures of a text that are those of a result with two digits swapped.
-
-    "14:23" where a result has 14:32, and the text does not. One that is reached by adding a number of the
-    task or a result, a product of two, or a share is worked out.
-    """
-    if _LONG_FIGURE.search(text) is None:
-        return {}
-    said = [*islice(numbers_and_names(text), _MOST_FIGURES)]
-    long = [each for each in said if _LONG_FIGURE.search(each)]
-    unknown = [each for each in long if not occurs(each, seen.everything)]
-    found = {*numbers_and_names(seen.found)} - {*long} if unknown else ()
-    wrong = {
-        each: other
-        for each in unknown
-        for other in found
-        if _has_swapped(each.replace(",", ""), other.replace(",", ""))
-    }
-    if not wrong:
-        return {}
-    shown = filter(NUMBER.fullmatch, numbers_and_names(seen.everything))
-    written = islice(chain(numerals(seen.task), shown), _MOST_FIGURES)
-    numbers = [1.0, *map(read_number, written)]
-    added = {a * b * unit for a in numbers for b in numbers for unit in (1, _PERCENT)}
-    return {
-        each: other
-        for each, other in wrong.items()
-        if not any(abs(step - known) < _CENT for step in _steps(each, other) for known in added)
-    }
-
-
-def _has_swapped(one: str, other: str) -> bool:
-    """Return whether two figures differ in the order of two neighbouring digits.
-
-    Signs may be between these, as in "14:32" and "13:42".
-    """
-    if len(one) != len(other):
-        return False
-    places = [at for at, (a, b) in enumerate(zip(one, other, strict=True)) if a != b]
-    if len(places) != _PAIR:
-        return False
-    first, last = places
-    is_beside = last - first == 1 and one[first].isdecimal()
-    return is_beside and (one[first], one[last]) == (other[last], other[first])
-
-
-def _steps(one: str, other: str) -> Iterable[float]:
-    """Yield by how much two figures differ, as numbers and in a part, such as the day of a date."""
-    if NUMBER.fullmatch(one) and NUMBER.fullmatch(other):
-        yield abs(read_number(one) - read_number(other))
-    for a, b in zip(_DIGITS.findall(one), _DIGITS.findall(other), strict=False):
-        if a != b:
-            yield abs(float(a) - float(b))
 
 
 def _digits_of(number: str) -> tuple[str, ...]:

@@ -125,7 +125,6 @@ INSTALLED = each_of("version_of", "package", {"alpha": "3.10", "beta": "3.9"})
 OWED = each_of("debt_of", "name", {"Al": "30", "Bo": "50"})
 DENIED: tuple[Call, ...] = (("access_of", {"user": "Sarah", "folder": "hr"}, "Access denied"),)
 LAMP = each_of("get_price", "product", {"lamp": "90"})
-NEXT_TRAIN: tuple[Call, ...] = (("search_trains", {"start": "Rome", "end": "Bari"}, "14:32 IC\n15:32 IC"),)
 ON_MY_DAY = "Do I have anything in my diary today?"
 NOTHING_ON: tuple[Call, ...] = (("list_events", {"day": "today"}, "[]"),)
 POOLS = (("hotel_search", {"city": "Arles"}, "Rhone 88 EUR, pool\nCloitre 79 EUR no pool\nCalendal 104 EUR"),)
@@ -377,7 +376,6 @@ NOT_DONE: tuple[tuple[Sequence[str], str, Sequence[Call], str], ...] = (
     (SERVERS, RESTART, restarted("An error occurred"), IS_RUNNING),
     (SERVERS, RESTART, restarted("Failed: not found"), IS_RUNNING),
     (ROWS, "Delete the rows 2 and 4.", DELETED[:1], "Rows 2 and 4 are deleted."),
-    (TRAINS, "When is the next train from Rome to Bari?", NEXT_TRAIN, "The next one leaves at 14:23."),
     (ROWS, "A file:\n<file>\nname: a\n\nHi.\n</file>\n\nDelete row 3.", (), "Row 3 is deleted."),
 )
 

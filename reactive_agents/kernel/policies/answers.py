@@ -500,9 +500,6 @@ def _contradiction_in(text: str, seen: evidence.Seen, state: KernelState) -> tup
             f"Work it out again, of {named}.",
             f"The answer has another total or mean than that of {named}.",
         )
-    if has_figures and (wrong := contradictions.transposed(text, seen)):
-        pairs = listed([f"{said} for {found}" for said, found in wrong.items()])
-        return f"Check these figures: {pairs}.", f"The answer has other figures than the results: {pairs}."
     if has_figures and (exchanged := contradictions.swapped(text, seen.task, looked_up)):
         things = listed(exchanged)
         return (
