@@ -431,7 +431,8 @@ def _may_order(clause: str, *, is_looked_up: bool) -> bool:
     """
     if _REQUEST.search(clause) or _REACHES.search(clause):
         return True
-    if QUESTION.search(clause) or asks_for_text(clause) or FOR_RESULT.match(clause):
+    asks = QUESTION.search(clause) or asks_for_text(clause) or _NO_ORDER.search(clause)
+    if asks or FOR_RESULT.match(clause):
         return False
     words = [each for each in map(str.casefold, _TOKEN.findall(clause)) if each not in _JOINS]
     main = [*takewhile(lambda word: word not in SUBORDINATE, words)]

@@ -61,6 +61,7 @@ ACCESS = ("access_of(user, folder): Access of a user to a folder",)
 DEPLOYS = ("deploy(service, version): Deploy a version of a service", "restart(service): Restart a service")
 SALES = ("query(sql): Run a query on the database",)
 HOTEL = (*HOTELS, "book_hotel(hotel): Book a hotel")
+CANCELLING = ("cancel_order(order): Cancel an order",)
 TODO = ("create_task(title): Create a task",)
 TRAINS = ("search_trains(start, end): Search train connections",)
 PRICES = ("get_price(product): Price of a product in euros",)
@@ -434,6 +435,12 @@ def test_an_honest_answer_completes_its_run(
     status, asked = ended(tools, task, calls, text, delivered=delivered)
     is_reckoned = "%" in task  # what follows in more than two steps is asked about once
     assert (status, asked > 0) == ("completed", is_reckoned)
+
+
+@pytest.mark.parametrize("task", ["Explain how to cancel an order.", "Describe how an order is cancelled."])
+def test_who_asks_how_something_is_done_orders_nothing(task: str) -> None:
+    text = "Open the order and press Cancel."
+    assert ended(CANCELLING, task, (), text, delivered=True) == ("completed", 0)
 
 
 def test_a_number_that_an_earlier_turn_of_the_conversation_has_set_is_not_left() -> None:
