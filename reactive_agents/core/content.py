@@ -236,7 +236,7 @@ _FIRST_WORDS = {"file": "name: ", "message": "from: ", "event": "from: "}
 
 
 def own_words(task: str) -> str:
-    """Return the words of a task that are its author's own, with dots for what it quotes.
+    """Return the words of a task that are its author's own; dots stand for quotes.
 
     Quoted are files, the context of an interface, and in a persona messages, results, errors and notes. Of
     the label of a part only the kind is left, since others chose its name.
@@ -263,7 +263,7 @@ def said_and_quoted(task: str) -> tuple[str, str]:
 
 
 def without_marks(text: str) -> str:
-    """Return a text that a model wrote so that nothing in it counts as quoted, or as an event."""
+    """Return a text of a model in which nothing counts as quoted, or as an event."""
     for marks in (_QUOTED, _EVENT) if "<" in text else ():
         text = marks.sub(lambda mark: mark[0].replace("\n", " \n "), text)
     return text
