@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import re
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
-from typing import Any, SupportsFloat, TypeAlias
+from typing import SupportsFloat, TypeAlias
 
 import anyio.to_thread
 from attrs import Factory, field, frozen
@@ -20,8 +20,6 @@ _log = logging.getLogger("reactive_agents")
 Findings: TypeAlias = Iterable[GuardrailFinding]
 Check: TypeAlias = Callable[[str], Findings | Awaitable[Findings]]
 """Check a text and return findings: any function, such as one around presidio."""
-CheckInRun: TypeAlias = Callable[[RunContext[Any], str], Findings | Awaitable[Findings]]
-"""Check a text of a run."""
 
 
 def _check_stages(check: object, attribute: object, stages: object) -> None:
