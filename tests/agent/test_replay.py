@@ -865,7 +865,7 @@ async def test_a_text_that_no_file_can_hold_as_it_is_is_exported(tmp_path: Path)
         ('"task": "', '"task": 5, "other": "', "'task': got 5, expected a text"),
         ('"kind": "model"', '"kind": "thought"', "'kind': got 'thought', expected model"),
         ('"key": "t1="', '"key": 5', "removesuffix"),
-        ("{", "[" * 100_000, "recursion"),
+        ("{", "[" * 100_000, "(?i:recursion)"),
         ("{", "", "Extra data"),
     ],
 )
